@@ -20,7 +20,7 @@ use super::{
     duration::parse_duration,
     exit::ExitStatus,
     failure::Failure,
-    layout::Layout,
+    layout::{Layout, Listing},
     table::Table,
     value,
 };
@@ -32,13 +32,13 @@ use super::{
   countersign agents mute noisy --for 30m --reason 'too many questions'
   countersign agents mutes")]
 pub(crate) enum AgentsCommand {
-    /// List the agents that are known
+    /// List the agents that are known, those seen last first
     #[command(after_help = "Examples:
   countersign agents list")]
     #[command(alias = "ls")]
     List {
         #[command(flatten)]
-        layout: Layout,
+        listing: Listing,
     },
     /// Deny what an agent would have to be asked about, for a while
     #[command(after_help = "Examples:
@@ -78,7 +78,7 @@ reason. A longer mute stays as it is.")]
 pub(crate) async fn run(context: &Context, command: AgentsCommand) -> Result<ExitStatus, Failure> {
     let client = context.client(Role::Operator)?;
     match command {
-        AgentsCommand::List { layout } => list(context, &client, layout).await?,
+        AgentsCommand::List { listing } => list(context, &client, listing).await?,
         AgentsCommand::Mute {
             agent,
             lasting,
@@ -133,8 +133,13 @@ pub(crate) async fn run(context: &Context, command: AgentsCommand) -> Result<Exi
     Ok(ExitStatus::SUCCESS)
 }
 
-async fn list(context: &Context, client: &Client, layout: Layout) -> Result<(), Failure> {
+async fn list(
+    context: &Context,
+    client: &Client,
+    Listing { period, layout }: Listing,
+) -> Result<(), Failure> {
     let items: Vec<Answer<AgentBody>> = client.list(&["v1", "agents"], &Vec::new(), usize::MAX).await?;
+    let items = period.newest(context.clock.now(), items, |agent| agent.last_seen_at_ms);
     if context.console.format() == Format::Json {
         return context.console.document(&json!({ "items": items }));
     }
@@ -143,7 +148,7 @@ async fn list(context: &Context, client: &Client, layout: Layout) -> Result<(), 
         table.row([
             agent.agent_id.to_string(),
             agent.pending.to_string(),
-            layout.maybe_time(agent.last_seen_at_ms, value::local),
+            layout.maybe_time(context, agent.last_seen_at_ms),
             agent.sources.join(", "),
         ]);
     }
@@ -156,11 +161,11 @@ async fn mutes(context: &Context, client: &Client, layout: Layout) -> Result<(),
     if context.console.format() == Format::Json {
         return context.console.document(&json!({ "items": items }));
     }
-    let mut table = Table::new(&["AGENT", "UNTIL", "REASON"]);
+    let mut table = Table::new(&["AGENT", "ENDS", "REASON"]);
     for muted in &items {
         table.row([
             muted.agent_id.clone(),
-            layout.time(muted.until_ms, || value::local(muted.until_ms)),
+            layout.time(context, muted.until_ms),
             value::shown(muted.reason.as_ref()),
         ]);
     }

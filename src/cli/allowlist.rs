@@ -19,7 +19,9 @@ use super::{
     duration::parse_duration,
     exit::ExitStatus,
     failure::Failure,
-    layout::Layout,
+    ids,
+    layout::{Layout, Listing},
+    moment, state,
     table::Table,
     value,
 };
@@ -36,7 +38,7 @@ const LIST: &str = "allowlist";
   countersign allowlist add ~/bin/deploy --pin-digest
   countersign allowlist list --agent '*'")]
 pub(crate) enum AllowlistCommand {
-    /// List entries and grants
+    /// List entries and grants, those used last first
     #[command(after_help = "Examples:
   countersign allowlist list
   countersign allowlist list --agent '*' --json")]
@@ -45,7 +47,7 @@ pub(crate) enum AllowlistCommand {
         #[command(flatten)]
         owner: Owner,
         #[command(flatten)]
-        layout: Layout,
+        listing: Listing,
     },
     /// Add an entry; with a limit it becomes a grant
     #[command(after_help = "Examples:
@@ -60,7 +62,8 @@ pub(crate) enum AllowlistCommand {
   countersign allowlist remove ENTRY")]
     #[command(alias = "rm")]
     Remove {
-        /// Its id, or a unique beginning of it
+        /// Its id, or a unique part of 8 characters or more
+        #[arg(value_name = "ID", add = candidates::entries())]
         id: String,
         #[command(flatten)]
         owner: Owner,
@@ -69,7 +72,8 @@ pub(crate) enum AllowlistCommand {
     #[command(after_help = "Examples:
   countersign allowlist show ENTRY")]
     Show {
-        /// Its id, or a unique beginning of it
+        /// Its id, or a unique part of 8 characters or more
+        #[arg(value_name = "ID", add = candidates::entries())]
         id: String,
         #[command(flatten)]
         owner: Owner,
@@ -195,7 +199,7 @@ pub(super) fn parse_owner(text: &str) -> Result<String, String> {
 pub(crate) async fn run(context: &Context, command: AllowlistCommand) -> Result<ExitStatus, Failure> {
     let client = context.client(Role::Operator)?;
     match command {
-        AllowlistCommand::List { owner, layout } => list(context, &client, &owner, layout).await?,
+        AllowlistCommand::List { owner, listing } => list(context, &client, &owner, listing).await?,
         AllowlistCommand::Add(args) => add(context, &client, *args).await?,
         AllowlistCommand::Remove { id, owner } => {
             let entry = find(&client, &owner, LIST, &id, |entry: &EntryBody| &entry.id).await?;
@@ -204,9 +208,11 @@ pub(crate) async fn run(context: &Context, command: AllowlistCommand) -> Result<
             client.delete(&path).await?;
             match context.console.format() {
                 Format::Json => context.console.document(&json!({"removed": entry}))?,
-                Format::People => context
-                    .console
-                    .line(&format!("removed {id} from the list of {}", owner.agent))?,
+                Format::People => context.console.line(&format!(
+                    "removed {} from the list of {}",
+                    ids::short(id.as_str()),
+                    owner.agent
+                ))?,
             }
         }
         AllowlistCommand::Show { id, owner } => {
@@ -217,15 +223,16 @@ pub(crate) async fn run(context: &Context, command: AllowlistCommand) -> Result<
     Ok(ExitStatus::SUCCESS)
 }
 
-async fn list(context: &Context, client: &Client, owner: &Owner, layout: Layout) -> Result<(), Failure> {
+async fn list(context: &Context, client: &Client, owner: &Owner, listing: Listing) -> Result<(), Failure> {
+    let Listing { period, layout } = listing;
     let items: Vec<Answer<EntryBody>> = entries(client, owner, LIST).await?;
+    let items = period.newest(context.clock.now(), items, |entry| {
+        entry.last_used_at_ms.map(UnixMillis::new)
+    });
     if context.console.format() == Format::Json {
         return context.console.document(&json!({ "items": items }));
     }
-    let limits: Vec<String> = items.iter().map(|entry| limits(layout, entry)).collect();
-    // Most lists have none.
-    let has_limits = limits.iter().any(|limits| !limits.is_empty());
-    let mut header = vec![
+    let mut table = Table::new(&[
         "ID",
         "KIND",
         "STATE",
@@ -233,23 +240,22 @@ async fn list(context: &Context, client: &Client, owner: &Owner, layout: Layout)
         "ARGUMENTS",
         "CONFINE",
         "LAST USED",
-    ];
-    header.extend(has_limits.then_some("LIMITS"));
-    header.push("NOTE");
-    let mut table = Table::new(&header);
-    for (entry, limits) in items.iter().zip(limits) {
-        let mut row = vec![
-            entry.id.to_string(),
+        "LIMITS",
+        "NOTE",
+    ])
+    .with_states("STATE", state::tone);
+    for entry in &items {
+        table.row([
+            layout.id(entry.id.as_str()),
             entry.kind.to_string(),
             entry.state.to_string(),
             entry.pattern.clone(),
             value::shown(entry.arg_pattern.as_ref()),
             value::shown(entry.confine.as_ref().map(confine_line).as_ref()),
-            layout.maybe_time(entry.last_used_at_ms.map(UnixMillis::new), value::local),
-        ];
-        row.extend(has_limits.then_some(limits));
-        row.push(value::shown(entry.note.as_ref()));
-        table.row(row);
+            layout.maybe_time(context, entry.last_used_at_ms.map(UnixMillis::new)),
+            limits(context, layout, entry),
+            value::shown(entry.note.as_ref()),
+        ]);
     }
     let ids = items.iter().map(|entry| entry.id.as_str());
     layout.print(context, ids, &table, "the list is empty")?;
@@ -259,15 +265,17 @@ async fn list(context: &Context, client: &Client, owner: &Owner, layout: Layout)
     Ok(())
 }
 
-/// What an entry is limited to, in one line: `until 2026-11-23 12:00:00; 2 of 3 uses left`. Empty for no limits.
-fn limits(layout: Layout, entry: &EntryBody) -> String {
+/// What an entry is limited to, in one line: `ends in 2 h; 2 of 3 uses left`. Empty for no limits.
+fn limits(context: &Context, layout: Layout, entry: &EntryBody) -> String {
     let mut limits = Vec::new();
-    limits.extend(
-        entry
-            .expires_at_ms
-            .map(UnixMillis::new)
-            .map(|until| format!("until {}", layout.time(until, || value::local(until)))),
-    );
+    limits.extend(entry.expires_at_ms.map(UnixMillis::new).map(|until| {
+        let ends = if until > context.clock.now() {
+            "ends"
+        } else {
+            "ended"
+        };
+        format!("{ends} {}", layout.time(context, until))
+    }));
     limits.extend(entry.max_uses.map(|most| {
         let left = most.saturating_sub(entry.uses.unwrap_or_default());
         format!(
@@ -472,11 +480,11 @@ fn show(context: &Context, owner: &Owner, entry: &Answer<EntryBody>) -> Result<(
     table.each("lastResolvedPath", &entry.last_resolved_path);
     table.fact(
         "last used",
-        &value::moment(entry.last_used_at_ms.map(UnixMillis::new)),
+        &moment::maybe_in_full(context, entry.last_used_at_ms.map(UnixMillis::new)),
     );
     table.fact(
         "expires",
-        &value::moment(entry.expires_at_ms.map(UnixMillis::new)),
+        &moment::maybe_in_full(context, entry.expires_at_ms.map(UnixMillis::new)),
     );
     for warning in &entry.warnings {
         table.fact("warning", &warning.message);
@@ -495,7 +503,7 @@ pub(super) async fn entries<T: DeserializeOwned>(
     Ok(items.into_iter().map(|item| owner.named_in(item)).collect())
 }
 
-/// The one item of a list with this id, or this beginning of it.
+/// The one item of a list with this id, or this beginning or end of it.
 pub(super) async fn find<T: DeserializeOwned>(
     client: &Client,
     owner: &Owner,
@@ -504,28 +512,11 @@ pub(super) async fn find<T: DeserializeOwned>(
     id_of: fn(&T) -> &EntryId,
 ) -> Result<Answer<T>, Failure> {
     let mut items: Vec<Answer<T>> = entries(client, owner, list).await?;
-    if let Some(exact) = items.iter().position(|entry| id_of(entry).as_str() == id) {
-        return Ok(items.swap_remove(exact));
-    }
-    let mut found = items
-        .into_iter()
-        .filter(|entry| id_of(entry).as_str().starts_with(id));
-    match (found.next(), found.next()) {
-        (Some(only), None) => Ok(only),
-        (Some(_), Some(_)) => Err(Failure::new(
-            "entry-ambiguous",
-            format!("several entries begin with {id}"),
-        )
-        .hint("give more characters of the id")),
-        (None, _) => Err(Failure::new(
-            "not-found",
-            format!("the {list} of {} has no entry {id}", owner.agent),
-        )
-        .hint(format!(
-            "countersign {list} list --agent {}",
-            value::quoted(&owner.agent)
-        ))),
-    }
+    let listed = format!("countersign {list} list --agent {}", value::quoted(&owner.agent));
+    let what = format!("entry in the {list} of {} with the id", owner.agent);
+    let ids = items.iter().map(|item| id_of(item).as_str());
+    let at = ids::find(ids, id, (&what, &listed))?;
+    Ok(items.swap_remove(at))
 }
 
 #[cfg(test)]

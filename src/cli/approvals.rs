@@ -29,17 +29,15 @@ use super::{
     exit::ExitStatus,
     explain,
     failure::Failure,
-    follow,
+    follow, ids,
     layout::Layout,
     moment::Period,
-    question,
+    question, state,
     table::Table,
     value,
     width::{self, RefusalArgs, WidthArgs},
 };
 
-/// Fewer characters of an id could mean too many.
-const SHORTEST_PART: usize = 8;
 /// So many questions are listed, or found by filters, unless the call says how many.
 const MOST_LISTED: usize = 500;
 const RESOLVE_HELP: &str = "countersign approvals resolve --help";
@@ -52,7 +50,7 @@ const RESOLVE_HELP: &str = "countersign approvals resolve --help";
   countersign approvals resolve 1a2b3c4d allow-once --reason 'reviewed the script'
   countersign approvals watch")]
 pub(crate) enum ApprovalsCommand {
-    /// List approvals
+    /// List approvals, newest first
     #[command(after_help = "Examples:
   countersign approvals list
   countersign approvals list --status all --json")]
@@ -106,7 +104,7 @@ only be cancelled: countersign runs cancel RUN.")]
 #[derive(Debug, clap::Args)]
 pub(crate) struct ListArgs {
     /// pending, allowed, denied, expired, cancelled or all
-    #[arg(long, default_value = "pending")]
+    #[arg(long, default_value = "pending", add = candidates::approval_statuses())]
     status: String,
     /// Only this agent's
     #[arg(long, value_name = "ID", add = candidates::agents())]
@@ -303,16 +301,18 @@ async fn list(context: &Context, client: &Client, args: ListArgs) -> Result<Exit
         "AGENT",
         "HOST",
         "COMMAND",
-    ]);
+    ])
+    .plainly("HOST", "gateway")
+    .with_states("STATUS", state::tone);
     for item in &items {
         let more = if item.truncated { "…" } else { "" };
         table.row([
-            layout.id(item.id.as_str(), item.id.slug()),
+            layout.either(item.id.as_str(), item.id.slug()),
             standing(
                 &item.status,
                 question::progress_of(item.votes, item.approvals_required),
             ),
-            layout.time(item.expires_at_ms, || {
+            layout.time_or(item.expires_at_ms, || {
                 time_left(context, &item.status, item.expires_at_ms)
             }),
             item.agent_id.to_string(),
@@ -483,7 +483,7 @@ fn decision_of(word: &str) -> Result<ApprovalDecision, Failure> {
         "always" => Ok(ApprovalDecision::AllowAlways),
         "no" => Ok(ApprovalDecision::Deny),
         other => other.parse().map_err(|expected| {
-            let names_question = IdPart::of(other).is_some() || other.len() == WHOLE_ID;
+            let names_question = IdPart::of(&other.to_ascii_lowercase()).is_some() || other.len() == WHOLE_ID;
             if names_question {
                 Failure::usage("an answer is missing: allow-once, allow-always or deny")
                     .hint(format!("countersign approvals resolve {other} allow-once"))
@@ -665,13 +665,8 @@ fn chosen(proposed: &[PatternBody], names: &[String]) -> Result<Vec<ByName<Chose
 
 /// Finds an approval by its id, or by a unique beginning or end of it.
 async fn find<T: DeserializeOwned>(client: &Client, id: &str) -> Result<T, Failure> {
-    if id.len() < SHORTEST_PART {
-        return Err(
-            Failure::usage(format!("{id} is too short: give 8 characters of the id or more"))
-                .hint("countersign approvals list"),
-        );
-    }
-    client.get(&["v1", "approvals", id], &Vec::new()).await
+    let id = ids::typed(id, "countersign approvals list")?;
+    client.get(&["v1", "approvals", &id], &Vec::new()).await
 }
 
 /// What is pending, then what changes. Being connected makes this terminal an approver that can be reached, unless its

@@ -10,6 +10,7 @@ use super::{
     approver::ApproverArgs,
     audit::AuditCommand,
     browsers::BrowsersCommand,
+    candidates,
     check_gateway::CheckGatewayArgs,
     completions::CompletionsArgs,
     config::ConfigCommand,
@@ -122,9 +123,19 @@ directory, NO_COLOR turns colours off. COUNTERSIGN_PAGER or PAGER names the page
 a terminal (less -FRX unless set)."
 )]
 pub(crate) struct Arguments {
-    /// Print data as JSON
-    #[arg(long, global = true, help_heading = GLOBAL_OPTIONS)]
-    pub(crate) json: bool,
+    /// Print data as JSON, or no more than these members of it: --json=runId,status
+    #[arg(
+        long,
+        global = true,
+        help_heading = GLOBAL_OPTIONS,
+        value_name = "MEMBERS",
+        num_args = 0..=1,
+        require_equals = true,
+        value_delimiter = ',',
+        value_parser = clap::builder::NonEmptyStringValueParser::new(),
+        add = candidates::members(),
+    )]
+    pub(crate) json: Option<Vec<String>>,
 
     /// Use colours: at a terminal, always or never
     #[arg(long, global = true, help_heading = GLOBAL_OPTIONS, value_name = "WHEN", default_value = "auto", hide_possible_values = true)]

@@ -25,6 +25,7 @@ use super::{
     failure::Failure,
     layout::Layout,
     moment::Period,
+    state,
     table::Table,
     value,
 };
@@ -135,15 +136,17 @@ async fn list(context: &Context, client: &Client, args: ListArgs) -> Result<Exit
         context.console.document(&json!({ "items": items }))?;
         return Ok(ExitStatus::SUCCESS);
     }
-    let mut table = Table::new(&["SEQ", "TIME", "ACTOR", "ACTION", "TARGET", "OUTCOME"]);
+    let mut table = Table::new(&["SEQ", "TIME", "ACTOR", "ACTION", "OUTCOME", "TARGET"])
+        .plainly("OUTCOME", "ok")
+        .with_states("OUTCOME", state::tone);
     for record in &items {
         table.row([
             &record.seq.to_string(),
-            &layout.time(record.ts, || value::local(record.ts)),
+            &layout.time(context, record.ts),
             &record.actor.name,
             &record.action,
-            &format!("{} {}", record.target.kind, record.target.id),
             &*record.outcome,
+            &format!("{} {}", record.target.kind, layout.target(&record.target.id)),
         ]);
     }
     let ids = items.iter().map(|record| record.seq.to_string());

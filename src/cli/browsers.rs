@@ -2,12 +2,11 @@
 
 use serde_json::json;
 
-use countersign_domain::IdPart;
 use countersign_wire::token::SignInBody;
 
 use super::{
-    client::Client, console::Format, context::Context, discover::Role, exit::ExitStatus, failure::Failure,
-    layout::Layout, table::Table, value,
+    candidates, client::Client, console::Format, context::Context, discover::Role, exit::ExitStatus,
+    failure::Failure, ids, layout::Listing, table::Table, value,
 };
 
 /// More are never signed in.
@@ -26,7 +25,7 @@ pub(crate) enum BrowsersCommand {
   countersign browsers list
   countersign browsers list --json"
     )]
-    List(Layout),
+    List(Listing),
     /// Sign a browser out at once
     #[command(
         alias = "rm",
@@ -37,8 +36,8 @@ A browser that signed in by a link for a person comes back with nothing but anot
 browsers of a token: countersign token revoke TOKEN."
     )]
     Revoke {
-        /// Its id, or a unique end of it as `list` shows it
-        #[arg(value_name = "BROWSER")]
+        /// Its id, or a unique part of 8 characters or more, as `list` shows it
+        #[arg(value_name = "BROWSER", add = candidates::browsers())]
         id: String,
     },
 }
@@ -46,7 +45,7 @@ browsers of a token: countersign token revoke TOKEN."
 pub(crate) async fn run(context: &Context, command: BrowsersCommand) -> Result<ExitStatus, Failure> {
     let client = context.client(Role::Operator)?;
     match command {
-        BrowsersCommand::List(layout) => list(context, &client, layout).await?,
+        BrowsersCommand::List(listing) => list(context, &client, listing).await?,
         BrowsersCommand::Revoke { id } => {
             let browser = named(&client, &id).await?;
             client
@@ -66,19 +65,26 @@ pub(crate) async fn run(context: &Context, command: BrowsersCommand) -> Result<E
     Ok(ExitStatus::SUCCESS)
 }
 
-async fn list(context: &Context, client: &Client, layout: Layout) -> Result<(), Failure> {
+async fn list(
+    context: &Context,
+    client: &Client,
+    Listing { period, layout }: Listing,
+) -> Result<(), Failure> {
     let browsers: Vec<SignInBody> = client.list(&["v1", "sign-ins"], &Vec::new(), MOST).await?;
+    let browsers = period.newest(context.clock.now(), browsers, |browser| {
+        Some(browser.created_at_ms)
+    });
     if context.console.format() == Format::Json {
         return context.console.document(&json!({"items": browsers}));
     }
-    let mut table = Table::new(&["BROWSER", "NAME", "SCOPES", "SINCE", "UNTIL"]);
+    let mut table = Table::new(&["BROWSER", "NAME", "SCOPES", "SINCE", "ENDS"]);
     for browser in &browsers {
         table.row([
-            &layout.id(browser.id.as_str(), value::short_end(browser.id.as_str())),
+            &layout.id(browser.id.as_str()),
             &browser.name,
             &value::joined(&browser.scopes),
-            &layout.time(browser.created_at_ms, || value::local(browser.created_at_ms)),
-            &layout.time(browser.expires_at_ms, || value::local(browser.expires_at_ms)),
+            &layout.time(context, browser.created_at_ms),
+            &layout.time(context, browser.expires_at_ms),
         ]);
     }
     let ids = browsers.iter().map(|browser| browser.id.as_str());
@@ -87,23 +93,12 @@ async fn list(context: &Context, client: &Client, layout: Layout) -> Result<(), 
 
 /// The browser with this id, or with this beginning or end of it.
 async fn named(client: &Client, name: &str) -> Result<SignInBody, Failure> {
-    let browsers: Vec<SignInBody> = client.list(&["v1", "sign-ins"], &Vec::new(), MOST).await?;
-    let part = IdPart::of(name);
-    let fits = |browser: &SignInBody| {
-        let id = browser.id.to_string();
-        id == name || part.as_ref().is_some_and(|part| part.is_of(&id))
-    };
-    let mut fitting: Vec<SignInBody> = browsers.into_iter().filter(fits).collect();
-    match (fitting.pop(), fitting.is_empty()) {
-        (Some(browser), true) => Ok(browser),
-        (Some(_), false) => Err(Failure::new(
-            "id-ambiguous",
-            format!("{name} begins or ends the ids of several browsers"),
-        )
-        .hint("`countersign browsers list --wide` has the ids in full")),
-        (None, _) => Err(
-            Failure::new("not-found", format!("no browser {name} is signed in"))
-                .hint("countersign browsers list"),
-        ),
-    }
+    let mut browsers: Vec<SignInBody> = client.list(&["v1", "sign-ins"], &Vec::new(), MOST).await?;
+    let ids = browsers.iter().map(|browser| browser.id.as_str());
+    let what = (
+        "browser that is signed in with the id",
+        "countersign browsers list",
+    );
+    let at = ids::find(ids, name, what)?;
+    Ok(browsers.swap_remove(at))
 }

@@ -7,14 +7,18 @@ use std::{ffi::OsStr, sync::Arc, time::Duration};
 
 use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter, CompletionCandidate};
 use serde::Deserialize;
+use serde_json::json;
 
 use countersign_config::settings::ProcessEnvironment;
+use countersign_ledger::events::EventType;
 use countersign_wire::{
     approval::{ApprovalBriefBody, ApprovalView},
+    entry::{EntryBody, RuleBody},
     node::NodeBody,
     page::Page,
+    process::{ProcessList, SessionBody},
     run::RunBriefBody,
-    token::TokenBody,
+    token::{SignInBody, TokenBody},
 };
 
 use super::{
@@ -23,12 +27,15 @@ use super::{
     context::{Context, ServerFlags},
     discover::Role,
     failure::Failure,
+    ids,
     runtime::with_runtime_for,
     value,
 };
 
 /// Longer than this nobody waits for a key.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// The owner of the lists that count for every agent.
+const EVERY_AGENT: &str = "*";
 /// More are not looked through.
 const MOST: &str = "100";
 
@@ -51,7 +58,7 @@ pub(crate) fn runs() -> ArgValueCompleter {
     offered(async |client| {
         let page: Page<RunBriefBody> = page(&client, "runs").await?;
         let offer = |run: RunBriefBody| {
-            let id = value::short_end(run.run_id.as_str()).to_owned();
+            let id = ids::short(run.run_id.as_str()).to_owned();
             (id, format!("{}: {}", run.status, run.line))
         };
         Ok(page.items.into_iter().map(offer).collect())
@@ -88,7 +95,7 @@ pub(crate) fn nodes() -> ArgValueCompleter {
     })
 }
 
-/// Tokens, by their ids.
+/// Tokens, by what is shown of their ids.
 pub(crate) fn tokens() -> ArgValueCompleter {
     offered(async |client| {
         let page: Page<TokenBody> = page(&client, "tokens").await?;
@@ -96,7 +103,59 @@ pub(crate) fn tokens() -> ArgValueCompleter {
             .items
             .into_iter()
             .filter(|token| token.revoked_at_ms.is_none());
-        Ok(live.map(|token| (token.id.to_string(), token.name)).collect())
+        Ok(live
+            .map(|token| (ids::short(token.id.as_str()).to_owned(), token.name))
+            .collect())
+    })
+}
+
+/// Entries of the lists of `main` and of every agent: a completion knows no `--agent`.
+pub(crate) fn entries() -> ArgValueCompleter {
+    offered(async |client| {
+        let mut found = Vec::new();
+        for agent in ["main", EVERY_AGENT] {
+            let page: Page<EntryBody> = of_agent(&client, agent, "allowlist").await?;
+            let offer = |entry: EntryBody| (ids::short(entry.id.as_str()).to_owned(), entry.pattern);
+            found.extend(page.items.into_iter().map(offer));
+        }
+        Ok(found)
+    })
+}
+
+/// The same of deny rules.
+pub(crate) fn deny_rules() -> ArgValueCompleter {
+    offered(async |client| {
+        let mut found = Vec::new();
+        for agent in [EVERY_AGENT, "main"] {
+            let page: Page<RuleBody> = of_agent(&client, agent, "denylist").await?;
+            let offer = |rule: RuleBody| (ids::short(rule.id.as_str()).to_owned(), rule.pattern);
+            found.extend(page.items.into_iter().map(offer));
+        }
+        Ok(found)
+    })
+}
+
+/// Browsers that are signed in.
+pub(crate) fn browsers() -> ArgValueCompleter {
+    offered(async |client| {
+        let page: Page<SignInBody> = page(&client, "sign-ins").await?;
+        let offer = |browser: SignInBody| (ids::short(browser.id.as_str()).to_owned(), browser.name);
+        Ok(page.items.into_iter().map(offer).collect())
+    })
+}
+
+/// Process sessions of `main`, by their names.
+pub(crate) fn processes() -> ArgValueCompleter {
+    offered_to(Role::Gateway, async |client: Client| {
+        let call = json!({ "action": "list", "agentId": "main" });
+        let list: ProcessList = client.post(&["v1", "process"], &call).await?;
+        let offer = |session: SessionBody| {
+            (
+                session.session_id,
+                format!("{}: {}", session.status, session.name),
+            )
+        };
+        Ok(list.items.into_iter().map(offer).collect())
     })
 }
 
@@ -119,10 +178,79 @@ pub(crate) fn config_keys() -> ArgValueCompleter {
 
 /// Presets of the policy.
 pub(crate) fn presets() -> ArgValueCandidates {
-    ArgValueCandidates::new(|| {
-        let names = ["deny-all", "cautious", "yolo"];
-        Vec::from(names.map(CompletionCandidate::new))
+    words(&["deny-all", "cautious", "yolo"])
+}
+
+/// States of runs, as filters take them.
+pub(crate) fn run_statuses() -> ArgValueCandidates {
+    words(&[
+        "queued",
+        "approval-pending",
+        "running",
+        "completed",
+        "failed",
+        "denied",
+        "cancelled",
+        "lost",
+    ])
+}
+
+/// States of questions, as filters take them.
+pub(crate) fn approval_statuses() -> ArgValueCandidates {
+    words(&["pending", "allowed", "denied", "expired", "cancelled", "all"])
+}
+
+/// What an answer may be remembered as.
+pub(crate) fn proposals() -> ArgValueCandidates {
+    words(&["exact", "arguments", "program"])
+}
+
+/// Scopes of tokens and browsers, several with commas.
+pub(crate) fn scopes() -> ArgValueCompleter {
+    several(&["exec", "relay", "read", "approve", "admin"])
+}
+
+/// Types of events, several with commas.
+pub(crate) fn event_types() -> ArgValueCompleter {
+    let types: Vec<&'static str> = EventType::ALL.iter().map(|known| known.as_str()).collect();
+    several(&types)
+}
+
+/// Members that most of what is printed has, several with commas.
+pub(crate) fn members() -> ArgValueCompleter {
+    several(&["id", "runId", "agentId", "status", "createdAtMs"])
+}
+
+fn words(known: &'static [&'static str]) -> ArgValueCandidates {
+    ArgValueCandidates::new(move || known.iter().map(CompletionCandidate::new).collect())
+}
+
+/// One more of these behind the last comma.
+fn several(known: &[&'static str]) -> ArgValueCompleter {
+    let known = known.to_vec();
+    ArgValueCompleter::new(move |typed: &OsStr| {
+        let typed = typed.to_str().unwrap_or_default();
+        let (before, last) = match typed.rsplit_once(',') {
+            Some((before, last)) => (format!("{before},"), last),
+            None => (String::new(), typed),
+        };
+        let is_given = |word: &str| before.split(',').any(|given| given == word);
+        let fitting = known
+            .iter()
+            .filter(|word| word.starts_with(last) && !is_given(word));
+        fitting
+            .map(|word| CompletionCandidate::new(format!("{before}{word}")))
+            .collect()
     })
+}
+
+async fn of_agent<T: serde::de::DeserializeOwned>(
+    client: &Client,
+    agent: &str,
+    list: &str,
+) -> Result<Page<T>, Failure> {
+    let query: Query = vec![("limit", MOST.to_owned())];
+    client.get(&["v1", "agents", agent, list], &query).await
 }
 
 async fn page<T: serde::de::DeserializeOwned>(client: &Client, list: &str) -> Result<Page<T>, Failure> {
@@ -138,12 +266,19 @@ fn offered<Ask>(ask: Ask) -> ArgValueCompleter
 where
     Ask: AsyncFn(Client) -> Result<Vec<(String, String)>, Failure> + Send + Sync + 'static,
 {
+    offered_to(Role::Operator, ask)
+}
+
+fn offered_to<Ask>(role: Role, ask: Ask) -> ArgValueCompleter
+where
+    Ask: AsyncFn(Client) -> Result<Vec<(String, String)>, Failure> + Send + Sync + 'static,
+{
     ArgValueCompleter::new(move |typed: &OsStr| {
         let typed = typed.to_str().unwrap_or_default();
         let environment = Arc::new(ProcessEnvironment);
         let console = Console::new(Format::Json, ColorChoice::Never, environment.as_ref());
         let context = Context::new(console, environment, ServerFlags::default());
-        let Ok(client) = context.client(Role::Operator) else {
+        let Ok(client) = context.client(role) else {
             return Vec::new();
         };
         let found = with_runtime_for(PATIENCE, ask(client));

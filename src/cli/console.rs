@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use countersign_config::settings::Environment;
 
-use super::{failure::Failure, table::Table, terminal_text};
+pub(crate) use super::tone::Tone;
+use super::{failure::Failure, selection, table::Table, terminal_text};
 
 /// How data is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,27 +27,6 @@ pub(crate) enum ColorChoice {
     Never,
 }
 
-/// A colour with a meaning; left out where standard output is no terminal or `NO_COLOR` is set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Tone {
-    Good,
-    Caution,
-    /// It was refused, or is wrong.
-    Bad,
-    Dim,
-}
-
-impl Tone {
-    const fn code(self) -> &'static str {
-        match self {
-            Self::Good => "\u{1b}[32m",
-            Self::Caution => "\u{1b}[33m",
-            Self::Bad => "\u{1b}[31m",
-            Self::Dim => "\u{1b}[2m",
-        }
-    }
-}
-
 /// How wide the terminal of standard output is, if it is one.
 fn columns_of_terminal() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
@@ -62,6 +42,8 @@ pub(crate) struct Console {
     stderr_is_terminal: bool,
     /// Columns that a line of a table may have; `None` for any number.
     columns: Option<usize>,
+    /// The members of JSON that are printed; empty for all.
+    members: &'static [String],
 }
 
 #[expect(
@@ -85,6 +67,15 @@ impl Console {
             },
             stdout_is_terminal,
             stderr_is_terminal: io::stderr().is_terminal(),
+            members: &[],
+        }
+    }
+
+    /// The same, which prints these members of JSON alone, if there are any. It lives as long as the process.
+    pub(crate) fn selecting(self, members: Vec<String>) -> Self {
+        Self {
+            members: members.leak(),
+            ..self
         }
     }
 
@@ -119,12 +110,13 @@ impl Console {
 
     /// Prints one JSON document.
     pub(crate) fn document(self, value: &Value) -> Result<(), Failure> {
-        self.json(&serde_json::to_string_pretty(value).map_err(io::Error::from)?)
+        let selected = selection::of_document(value, self.members)?;
+        self.json(&serde_json::to_string_pretty(&selected).map_err(io::Error::from)?)
     }
 
     /// Prints one JSON line of a stream.
     pub(crate) fn json_line(self, value: &Value) -> Result<(), Failure> {
-        self.line(&self.json_text(value))
+        self.line(&self.json_text(&selection::of_line(value, self.members)))
     }
 
     /// One JSON line as [`Console::json_line`] prints it.
@@ -167,8 +159,12 @@ impl Console {
 
     /// The lines of a table, as wide as there is room.
     pub(crate) fn lines_of(self, table: &Table) -> Vec<String> {
-        self.columns
-            .map_or_else(|| table.lines(), |columns| table.lines_within(columns))
+        table.lines_for(self.columns, &|tone, text| self.paint(tone, text))
+    }
+
+    /// The lines of a table with all of each cell.
+    pub(crate) fn lines_in_full(self, table: &Table) -> Vec<String> {
+        table.lines_in_full(&|tone, text| self.paint(tone, text))
     }
 
     /// How many lines the terminal of standard output shows; `None` where people read something else.

@@ -14,7 +14,9 @@ use super::{
     discover::Role,
     exit::ExitStatus,
     failure::Failure,
+    ids,
     layout::Layout,
+    moment,
     table::Table,
     value,
 };
@@ -51,7 +53,8 @@ pub(crate) enum DenylistCommand {
   countersign denylist remove 3f2a9c14")]
     #[command(alias = "rm")]
     Remove {
-        /// Its id, or a unique beginning of it
+        /// Its id, or a unique part of 8 characters or more
+        #[arg(value_name = "ID", add = candidates::deny_rules())]
         id: String,
         #[command(flatten)]
         owner: Bound,
@@ -60,7 +63,8 @@ pub(crate) enum DenylistCommand {
     #[command(after_help = "Examples:
   countersign denylist show 3f2a9c14")]
     Show {
-        /// Its id, or a unique beginning of it
+        /// Its id, or a unique part of 8 characters or more
+        #[arg(value_name = "ID", add = candidates::deny_rules())]
         id: String,
         #[command(flatten)]
         owner: Bound,
@@ -107,7 +111,8 @@ pub(crate) async fn run(context: &Context, command: DenylistCommand) -> Result<E
             match context.console.format() {
                 Format::Json => context.console.document(&json!({"removed": rule}))?,
                 Format::People => context.console.line(&format!(
-                    "removed {id} from the deny rules of {}",
+                    "removed {} from the deny rules of {}",
+                    ids::short(id.as_str()),
                     owner.in_words()
                 ))?,
             }
@@ -126,14 +131,14 @@ async fn list(context: &Context, client: &Client, owner: &Owner, layout: Layout)
     if context.console.format() == Format::Json {
         return context.console.document(&json!({ "items": items }));
     }
-    let mut table = Table::new(&["ID", "PATTERN", "ARGUMENTS", "CHILDREN", "UNTIL", "REASON"]);
+    let mut table = Table::new(&["ID", "PATTERN", "ARGUMENTS", "CHILDREN", "ENDS", "REASON"]);
     for rule in &items {
         table.row([
-            rule.id.to_string(),
+            layout.id(rule.id.as_str()),
             rule.pattern.clone(),
             value::shown(rule.arg_pattern.as_ref()),
             value::shown(rule.children.then_some("denied")),
-            layout.maybe_time(rule.expires_at_ms.map(UnixMillis::new), value::local),
+            layout.maybe_time(context, rule.expires_at_ms.map(UnixMillis::new)),
             value::shown(rule.reason.as_ref()),
         ]);
     }
@@ -179,7 +184,7 @@ fn show(context: &Context, owner: &Owner, rule: &Answer<RuleBody>) -> Result<(),
         table.fact("children", "denied at the level confined");
     }
     let until = rule.expires_at_ms.map(UnixMillis::new);
-    table.each("until", until.map(value::local));
+    table.fact("until", &moment::maybe_in_full(context, until));
     table.each("reason", &rule.reason);
     for warning in &rule.warnings {
         table.fact("warning", &warning.message);

@@ -44,7 +44,10 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let wants_json = arguments
         .iter()
         .take_while(|argument| *argument != "--")
-        .any(|argument| argument == "--json");
+        .any(|argument| {
+            let bytes = argument.as_encoded_bytes();
+            bytes == b"--json" || bytes.starts_with(b"--json=")
+        });
     let arguments = match parse(arguments) {
         Ok(arguments) => arguments,
         Err(error) => {
@@ -60,12 +63,13 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return if blocks { ExitStatus::BLOCKS } else { exit }.into();
         }
     };
-    let format = if arguments.json {
+    let format = if arguments.json.is_some() {
         Format::Json
     } else {
         Format::People
     };
-    let console = Console::new(format, arguments.color, environment.as_ref());
+    let members = arguments.json.unwrap_or_default();
+    let console = Console::new(format, arguments.color, environment.as_ref()).selecting(members);
     let context = Context::new(console, environment, arguments.server).without_pager(arguments.no_pager);
     match run(&context, arguments.command) {
         Ok(exit) => exit.into(),
@@ -139,33 +143,75 @@ fn wrong_usage(error: &clap::Error, console: Console) -> ExitStatus {
         return ExitStatus::SUCCESS;
     }
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        console.note(&error.to_string());
-        console.failure(&Failure::usage("a subcommand is missing"));
+        let help = error.to_string();
+        console.note(&help);
+        let mut failure = Failure::usage("a subcommand is missing");
+        failure.hint = list_of(&help);
+        console.failure(&failure);
         return ExitStatus::USAGE;
     }
     let mut failure = usage_failure(&error.to_string());
-    if let Some(known) = typed(error).and_then(named_otherwise) {
+    if let Some((below, typed)) = typed(error)
+        && let Some(known) = named_otherwise(&below, typed)
+    {
         failure.hint = Some(known.to_owned());
     }
     console.failure(&failure);
     failure.exit
 }
 
-/// What was typed where the first command is expected, and is none. Of those below it clap knows better.
-fn typed(error: &clap::Error) -> Option<&str> {
+/// The command that looks at what a command without its subcommand is about, by its help.
+fn list_of(help: &str) -> Option<String> {
+    let usage = help.lines().find_map(|line| line.strip_prefix("Usage: "))?;
+    let (command, _) = usage.split_once(" [")?;
+    let shows = |name: &str| {
+        help.lines()
+            .any(|line| line.trim_start().split(' ').next() == Some(name))
+    };
+    let first = ["list", "show"].into_iter().find(|name| shows(name))?;
+    Some(format!("{command} {first}"))
+}
+
+/// The command below which a subcommand was typed that is none, empty for the first one, and what was typed.
+fn typed(error: &clap::Error) -> Option<(String, &str)> {
     let usage = error.get(ContextKind::Usage)?.to_string();
     let (_, behind) = usage.split_once("countersign ")?;
-    if let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand)
-        && behind.starts_with(['[', '<'])
-    {
-        Some(typed)
-    } else {
-        None
+    let below: Vec<&str> = behind
+        .split_whitespace()
+        .take_while(|word| !word.starts_with(['[', '<']))
+        .collect();
+    match error.get(ContextKind::InvalidSubcommand) {
+        Some(ContextValue::String(typed)) => Some((below.join(" "), typed)),
+        _ => None,
     }
 }
 
 /// The command for what people call otherwise.
-fn named_otherwise(typed: &str) -> Option<&'static str> {
+fn named_otherwise(below: &str, typed: &str) -> Option<&'static str> {
+    match below {
+        "" => first_named_otherwise(typed),
+        "policy" => match typed {
+            "ls" | "list" | "get" | "status" => Some("countersign policy show"),
+            _ => None,
+        },
+        "approvals" => match typed {
+            "allow" | "approve" | "accept" => Some("countersign approve ID"),
+            "deny" | "reject" | "refuse" => Some("countersign deny ID"),
+            _ => None,
+        },
+        "agents" => match typed {
+            "muted" => Some("countersign agents mutes"),
+            _ => None,
+        },
+        "session" => match typed {
+            "ls" | "list" => Some("countersign session show KEY"),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn first_named_otherwise(typed: &str) -> Option<&'static str> {
     Some(match typed {
         "run" | "sh" => "countersign exec -- PROGRAM",
         "log" | "logs" | "tail" => "countersign events --follow",
@@ -181,6 +227,13 @@ fn named_otherwise(typed: &str) -> Option<&'static str> {
         "check" | "health" => "countersign doctor",
         "explain" | "why" => "countersign policy explain -- PROGRAM",
         "users" | "who" => "countersign browsers list",
+        "sessions" => "countersign session show",
+        "settings" => "countersign config list",
+        "tokens" => "countersign token list",
+        "mute" => "countersign agents mute AGENT --for 30m",
+        "unmute" => "countersign agents unmute AGENT",
+        "deny-list" | "denylists" | "blocklist" | "rules" => "countersign denylist list",
+        "allow-list" | "allowlists" | "entries" => "countersign allowlist list",
         _ => return None,
     })
 }
@@ -285,7 +338,7 @@ mod tests {
                     .collect(),
             );
             let arguments = read.unwrap_or_else(|error| panic!("{line:?}: {error}"));
-            assert!(!arguments.json, "{line:?}");
+            assert!(arguments.json.is_none(), "{line:?}");
             let Command::Exec(args) = arguments.command else {
                 panic!("{line:?}");
             };
@@ -308,7 +361,7 @@ mod tests {
             "/s",
         ];
         let arguments = Arguments::try_parse_from(line).unwrap();
-        assert!(arguments.json);
+        assert_eq!(arguments.json, Some(Vec::new()));
         assert_eq!(arguments.server.url.as_deref(), Some("http://x"));
     }
 }

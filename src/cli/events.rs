@@ -16,7 +16,8 @@ use super::{
     discover::Role,
     exit::ExitStatus,
     failure::Failure,
-    follow,
+    follow, ids,
+    layout::Output,
     moment::Period,
     story::Story,
     table::Table,
@@ -32,14 +33,14 @@ use super::{
   countersign events --raw --types exec.finished
   countersign events --follow --run RUN
 
-Events come in the order in which they happened. --limit shows the newest of those that fit; with
---after, the first ones after that event.")]
+Events come in the order in which they happened, since they read as a story; --newest-first turns
+it round. --limit shows the newest of those that fit; with --after, the first ones after that event.")]
 pub(crate) struct EventsArgs {
     /// Stay and show events as they come
     #[arg(long, short)]
     follow: bool,
     /// Only types that begin with one of these, e.g. exec,policy
-    #[arg(long, value_delimiter = ',', value_name = "PREFIX")]
+    #[arg(long, value_delimiter = ',', value_name = "PREFIX", add = candidates::event_types())]
     types: Vec<String>,
     /// Only this agent's
     #[arg(long, value_name = "ID", add = candidates::agents())]
@@ -47,8 +48,8 @@ pub(crate) struct EventsArgs {
     /// Only this session's
     #[arg(long, value_name = "KEY")]
     session: Option<SessionKey>,
-    /// Only this run's
-    #[arg(long, value_name = "ID")]
+    /// Only this run's; a unique part of its id of 8 characters or more is enough
+    #[arg(long, value_name = "ID", value_parser = ids::parse_run, add = candidates::runs())]
     run: Option<RunId>,
     /// Only events after this sequence number, the first ones of them
     #[arg(long, value_name = "SEQ")]
@@ -61,6 +62,12 @@ pub(crate) struct EventsArgs {
     /// Show the members of each event instead of sentences
     #[arg(long)]
     raw: bool,
+    /// The newest first, as lists have it
+    #[arg(long, conflicts_with = "follow")]
+    newest_first: bool,
+    /// Print only the numbers of the events, one a line, as --after takes them
+    #[arg(short, long, value_name = "name", conflicts_with_all = ["raw", "json"], hide_possible_values = true)]
+    output: Option<Output>,
 }
 
 pub(crate) async fn run(context: &Context, args: EventsArgs) -> Result<ExitStatus, Failure> {
@@ -81,7 +88,8 @@ pub(crate) async fn run(context: &Context, args: EventsArgs) -> Result<ExitStatu
     }
     query.extend(args.agent.map(|agent| ("agentId", agent.to_string())));
     query.extend(args.session.map(|session| ("sessionKey", session.to_string())));
-    query.extend(args.run.map(|run| ("runId", run.to_string())));
+    let run = args.run.as_ref().map(ids::run).transpose()?;
+    query.extend(run.map(|run| ("runId", run)));
     query.extend(args.period.query(context.clock.now()));
     let after = args.after.map(|after| after.to_string());
     if args.follow {
@@ -102,7 +110,7 @@ pub(crate) async fn run(context: &Context, args: EventsArgs) -> Result<ExitStatu
         None => query.push(("order", "newest".to_owned())),
     }
     let mut events: Vec<Value> = client.list(&["v1", "events"], &query, args.limit).await?;
-    if is_newest {
+    if is_newest != args.newest_first {
         events.reverse();
     }
     printer.show_all(context.console, &events)?;
@@ -136,16 +144,19 @@ enum Printer {
     Json,
     /// Their members, a line each.
     Raw,
+    /// Their numbers.
+    Names,
     /// In sentences.
     Sentences(Box<Story>),
 }
 
 impl Printer {
     fn of(context: &Context, args: &EventsArgs) -> Self {
-        match (context.console.format(), args.raw) {
-            (Format::Json, _) => Self::Json,
-            (Format::People, true) => Self::Raw,
-            (Format::People, false) => Self::Sentences(Box::new(Story::new(context.clock.now()))),
+        match (context.console.format(), args.output, args.raw) {
+            (Format::Json, ..) => Self::Json,
+            (Format::People, Some(Output::Name), _) => Self::Names,
+            (Format::People, None, true) => Self::Raw,
+            (Format::People, None, false) => Self::Sentences(Box::new(Story::new(context.clock.now()))),
         }
     }
 
@@ -154,6 +165,9 @@ impl Printer {
         match self {
             Self::Json => console.json_line(event),
             Self::Raw => console.line(&line(event)),
+            Self::Names => event
+                .get("seq")
+                .map_or(Ok(()), |seq| console.line(&value::spelled(seq))),
             Self::Sentences(story) => story.goes_on(event).map_or(Ok(()), |line| console.line(&line)),
         }
     }

@@ -1,10 +1,15 @@
 //! How a list is printed for people: as a table that fits, in full, or as nothing but its ids.
 
-use jiff::{Timestamp, tz::TimeZone};
-
 use countersign_domain::UnixMillis;
 
-use super::{context::Context, failure::Failure, pager, table::Table};
+use super::{
+    context::Context,
+    failure::Failure,
+    ids,
+    moment::{self, Period},
+    pager,
+    table::Table,
+};
 
 /// How a list is printed.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
@@ -17,9 +22,18 @@ pub(crate) struct Layout {
     output: Option<Output>,
 }
 
+/// Which items of a list are printed, and how: of every list whose items have a time and which comes as one.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(crate) struct Listing {
+    #[command(flatten)]
+    pub(crate) period: Period,
+    #[command(flatten)]
+    pub(crate) layout: Layout,
+}
+
 /// What is printed instead of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Output {
+pub(crate) enum Output {
     Name,
 }
 
@@ -35,23 +49,37 @@ impl Layout {
     }
 
     /// An id: in full, or as much of it as people need.
-    pub(crate) fn id(self, full: &str, short: &str) -> String {
+    pub(crate) fn id(self, id: &str) -> String {
+        self.either(id, ids::short(id))
+    }
+
+    /// What a record is about: an id, or the name of something.
+    pub(crate) fn target(self, target: &str) -> String {
+        self.either(target, ids::short_of_target(target))
+    }
+
+    /// What has a short form.
+    pub(crate) fn either(self, full: &str, short: &str) -> String {
         if self.wide { full } else { short }.to_owned()
     }
 
-    /// A time: with its zone, or as `otherwise` says it.
-    pub(crate) fn time(self, time: UnixMillis, otherwise: impl FnOnce() -> String) -> String {
-        if self.wide { with_zone(time) } else { otherwise() }
+    /// A time: with its zone, or how far from now it is.
+    pub(crate) fn time(self, context: &Context, time: UnixMillis) -> String {
+        self.time_or(time, || moment::from_now(context.clock.now(), time))
     }
 
     /// A time that may be missing.
-    pub(crate) fn maybe_time(
-        self,
-        time: Option<UnixMillis>,
-        otherwise: impl FnOnce(UnixMillis) -> String,
-    ) -> String {
-        time.map(|time| self.time(time, || otherwise(time)))
-            .unwrap_or_default()
+    pub(crate) fn maybe_time(self, context: &Context, time: Option<UnixMillis>) -> String {
+        time.map(|time| self.time(context, time)).unwrap_or_default()
+    }
+
+    /// A time: with its zone, or as `otherwise` says it.
+    pub(crate) fn time_or(self, time: UnixMillis, otherwise: impl FnOnce() -> String) -> String {
+        if self.wide {
+            moment::with_zone(time)
+        } else {
+            otherwise()
+        }
     }
 
     /// Prints the list. `ids` are those of its rows.
@@ -68,8 +96,8 @@ impl Layout {
                 .into_iter()
                 .map(|id| super::value::visible(id.as_ref()))
                 .collect(),
-            None if self.wide => table.lines_in_full(),
-            None => console.lines_of(table),
+            None if self.wide => console.lines_in_full(table),
+            None => console.lines_of(&table.telling()),
         };
         if table.is_empty() {
             console.note(nothing);
@@ -77,12 +105,4 @@ impl Layout {
         }
         pager::print(context, &lines)
     }
-}
-
-fn with_zone(time: UnixMillis) -> String {
-    let instant = Timestamp::from_millisecond(time.get()).ok();
-    let zoned = instant.map(|instant| instant.to_zoned(TimeZone::system()));
-    zoned.map_or_else(String::new, |zoned| {
-        zoned.strftime("%Y-%m-%d %H:%M:%S %:z").to_string()
-    })
 }

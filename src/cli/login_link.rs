@@ -8,7 +8,7 @@ use countersign_domain::Scope;
 use countersign_wire::token::LoginLinkBody;
 
 use super::{
-    client::Answer, console::Format, context::Context, discover::Role, duration::parse_duration,
+    candidates, client::Answer, console::Format, context::Context, discover::Role, duration::parse_duration,
     exit::ExitStatus, failure::Failure, qr, value,
 };
 
@@ -37,7 +37,8 @@ pub(crate) struct LoginLinkArgs {
         long = "scope",
         requires = "name",
         value_delimiter = ',',
-        value_name = "SCOPE"
+        value_name = "SCOPE",
+        add = candidates::scopes()
     )]
     scopes: Vec<Scope>,
     /// How long the link can be used

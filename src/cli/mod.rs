@@ -64,10 +64,12 @@ mod context;
 mod discover;
 mod follow;
 mod forecast;
+mod ids;
 mod layout;
 mod moment;
 mod pager;
 mod sse;
+mod state;
 mod story;
 
 mod console;
@@ -76,8 +78,10 @@ mod exit;
 mod failure;
 mod qr;
 mod question;
+mod selection;
 mod table;
 mod terminal_text;
+mod tone;
 mod value;
 
 pub use entry::main;

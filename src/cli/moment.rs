@@ -1,10 +1,16 @@
 //! Times as filters take them: so long ago (`2h`), or RFC 3339.
 
-use std::time::Duration;
+use std::{cmp::Reverse, time::Duration};
+
+use jiff::{Timestamp, tz::TimeZone};
 
 use countersign_domain::UnixMillis;
 
-use super::{client::Query, duration::parse_duration};
+use super::{
+    client::Query,
+    context::Context,
+    duration::{parse_duration, rough},
+};
 
 /// A time that a filter names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,10 +67,64 @@ impl Period {
             .collect()
     }
 
+    /// The items of a list that has all of them: those of this period, the newest first. What has no time is as old as can be.
+    pub(crate) fn newest<T>(
+        self,
+        now: UnixMillis,
+        mut items: Vec<T>,
+        time: impl Fn(&T) -> Option<UnixMillis>,
+    ) -> Vec<T> {
+        let (since, until) = (self.since.map(|at| at.at(now)), self.until.map(|at| at.at(now)));
+        if since.is_some() || until.is_some() {
+            items.retain(|item| {
+                time(item).is_some_and(|time| {
+                    since.is_none_or(|since| time >= since) && until.is_none_or(|until| time < until)
+                })
+            });
+        }
+        items.sort_by_key(|item| Reverse(time(item)));
+        items
+    }
+
     /// Whether it says until when.
     pub(crate) const fn ends(self) -> bool {
         self.until.is_some()
     }
+}
+
+/// How far from now a time is, in its largest unit: `5 min ago`, `in 2 h`.
+pub(crate) fn from_now(now: UnixMillis, time: UnixMillis) -> String {
+    let largest = |duration: Duration| {
+        let words = rough(duration);
+        let mut words = words.split(' ');
+        let (number, unit) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        format!("{number} {unit}")
+    };
+    if time > now {
+        format!("in {}", largest(time.since(now)))
+    } else {
+        format!("{} ago", largest(now.since(time)))
+    }
+}
+
+/// A time as the machine's clock shows it, with its zone.
+pub(crate) fn with_zone(time: UnixMillis) -> String {
+    let instant = Timestamp::from_millisecond(time.get()).ok();
+    let zoned = instant.map(|instant| instant.to_zoned(TimeZone::system()));
+    zoned.map_or_else(String::new, |zoned| {
+        zoned.strftime("%Y-%m-%d %H:%M:%S %:z").to_string()
+    })
+}
+
+/// A time where there is room: how far from now it is, and as the clock shows it.
+pub(crate) fn in_full(now: UnixMillis, time: UnixMillis) -> String {
+    format!("{} ({})", from_now(now, time), with_zone(time))
+}
+
+/// The same of a time that may be missing.
+pub(crate) fn maybe_in_full(context: &Context, time: Option<UnixMillis>) -> String {
+    time.map(|time| in_full(context.clock.now(), time))
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -81,6 +141,47 @@ mod tests {
         for text in ["", "yesterday", "2", "2026-11-23", "-1h"] {
             assert_eq!(parse_moment(text), Err(InvalidMoment), "{text}");
         }
+    }
+
+    #[test]
+    fn a_distance_has_one_unit() {
+        let at = |seconds: i64| UnixMillis::new(seconds * 1000);
+        let now = at(1_000_000);
+        for (time, expect) in [
+            (1_000_000, "0 s ago"),
+            (999_941, "59 s ago"),
+            (999_700, "5 min ago"),
+            (988_480, "3 h ago"),
+            (812_800, "2 d ago"),
+            (1_000_001, "in 1 s"),
+            (1_007_260, "in 2 h"),
+        ] {
+            assert_eq!(from_now(now, at(time)), expect);
+        }
+        assert!(
+            in_full(now, now).starts_with("0 s ago (1970-01-1"),
+            "{}",
+            in_full(now, now)
+        );
+    }
+
+    #[test]
+    fn items_of_a_period_come_newest_first() {
+        let now = UnixMillis::new(10_000);
+        let items = || vec![(1, Some(1000)), (2, None), (3, Some(3000)), (4, Some(2000))];
+        let chosen = |since: Option<i64>, until: Option<i64>| {
+            let moment = |at: Option<i64>| at.map(|at| Moment::At(UnixMillis::new(at)));
+            let period = Period {
+                since: moment(since),
+                until: moment(until),
+            };
+            let newest = period.newest(now, items(), |(_, at)| at.map(UnixMillis::new));
+            newest.into_iter().map(|(id, _)| id).collect::<Vec<_>>()
+        };
+        assert_eq!(chosen(None, None), [3, 4, 1, 2]);
+        assert_eq!(chosen(Some(2000), None), [3, 4]);
+        assert_eq!(chosen(None, Some(2000)), [1]);
+        assert_eq!(chosen(Some(1001), Some(3000)), [4]);
     }
 
     #[test]

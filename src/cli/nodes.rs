@@ -15,7 +15,8 @@ use super::{
     discover::Role,
     exit::ExitStatus,
     failure::Failure,
-    layout::Layout,
+    layout::Listing,
+    moment, state,
     table::Table,
     value,
 };
@@ -40,12 +41,12 @@ A NODE is its id, a unique beginning of it (6 characters or more), its name or i
 Approving a request lets the device connect, and be sent the commands that the request lists. A
 node that offers more of them later asks again.")]
 pub(crate) enum NodesCommand {
-    /// List the paired nodes
+    /// List the paired nodes, those seen last first
     #[command(after_help = "Examples:
   countersign nodes list
   countersign nodes list --json")]
     #[command(alias = "ls")]
-    List(Layout),
+    List(Listing),
     /// Show one node whole
     #[command(after_help = "Examples:
   countersign nodes show build-box")]
@@ -57,7 +58,7 @@ pub(crate) enum NodesCommand {
     /// List what waits for a decision: devices that want to connect, commands that nodes want to offer
     #[command(after_help = "Examples:
   countersign nodes pairings")]
-    Pairings(Layout),
+    Pairings(Listing),
     /// Let a device connect and be sent the commands that it offers
     #[command(after_help = "Examples:
   countersign nodes pairings
@@ -97,9 +98,9 @@ pub(crate) enum NodesCommand {
 pub(crate) async fn run(context: &Context, command: NodesCommand) -> Result<ExitStatus, Failure> {
     let client = context.client(Role::Operator)?;
     match command {
-        NodesCommand::List(layout) => list(context, &client, layout).await?,
+        NodesCommand::List(listing) => list(context, &client, listing).await?,
         NodesCommand::Show { node } => show(context, &find_node(&client, &node).await?)?,
-        NodesCommand::Pairings(layout) => pairings(context, &client, layout).await?,
+        NodesCommand::Pairings(listing) => pairings(context, &client, listing).await?,
         NodesCommand::Approve { request } => {
             decide(context, &client, &request, PairingDecision::Approve).await?;
         }
@@ -112,8 +113,14 @@ pub(crate) async fn run(context: &Context, command: NodesCommand) -> Result<Exit
     Ok(ExitStatus::SUCCESS)
 }
 
-async fn list(context: &Context, client: &Client, layout: Layout) -> Result<(), Failure> {
-    let items = nodes(client).await?;
+async fn list(
+    context: &Context,
+    client: &Client,
+    Listing { period, layout }: Listing,
+) -> Result<(), Failure> {
+    let items = period.newest(context.clock.now(), nodes(client).await?, |node| {
+        node.last_seen_at_ms
+    });
     if context.console.format() == Format::Json {
         return context.console.document(&json!({ "items": items }));
     }
@@ -125,16 +132,17 @@ async fn list(context: &Context, client: &Client, layout: Layout) -> Result<(), 
         "VERSION",
         "ADDRESS",
         "LAST SEEN",
-    ]);
+    ])
+    .with_states("STATE", state::tone);
     for node in &items {
         table.row([
-            &layout.id(&node.node_id, short(&node.node_id)),
+            &layout.either(&node.node_id, short(&node.node_id)),
             text(node.display_name.as_ref()),
-            state(node),
+            state_of(node),
             text(node.platform.as_ref()),
             text(node.version.as_ref()),
             &value::shown(node.remote_ip),
-            &layout.maybe_time(node.last_seen_at_ms, value::local),
+            &layout.maybe_time(context, node.last_seen_at_ms),
         ]);
     }
     let ids = items.iter().map(|node| &node.node_id);
@@ -154,20 +162,29 @@ fn show(context: &Context, node: &Answer<NodeBody>) -> Result<(), Failure> {
     let mut table = Table::without_header();
     table.fact("id", &node.node_id);
     table.fact("name", text(node.display_name.as_ref()));
-    table.fact("state", state(node));
+    table.fact("state", state_of(node));
     table.fact("platform", text(node.platform.as_ref()));
     table.fact("version", text(node.version.as_ref()));
     table.each("address", node.remote_ip);
     table.each("protocol", node.protocol);
     table.each("commands", &node.commands);
     table.each("caps", &node.caps);
-    table.fact("connected since", &value::moment(node.connected_at_ms));
-    table.fact("last seen", &value::moment(node.last_seen_at_ms));
+    table.fact(
+        "connected since",
+        &moment::maybe_in_full(context, node.connected_at_ms),
+    );
+    table.fact("last seen", &moment::maybe_in_full(context, node.last_seen_at_ms));
     context.console.table(&table, "")
 }
 
-async fn pairings(context: &Context, client: &Client, layout: Layout) -> Result<(), Failure> {
-    let items = requests(client).await?;
+async fn pairings(
+    context: &Context,
+    client: &Client,
+    Listing { period, layout }: Listing,
+) -> Result<(), Failure> {
+    let items = period.newest(context.clock.now(), requests(client).await?, |request| {
+        Some(request.requested_at_ms)
+    });
     if context.console.format() == Format::Json {
         return context.console.document(&json!({ "items": items }));
     }
@@ -178,11 +195,11 @@ async fn pairings(context: &Context, client: &Client, layout: Layout) -> Result<
         table.row([
             request.request_id.as_str(),
             wish(request),
-            &layout.id(&request.node_id, short(&request.node_id)),
+            &layout.either(&request.node_id, short(&request.node_id)),
             text(request.display_name.as_ref()),
             text(request.platform.as_ref()),
             &value::shown(request.remote_ip),
-            &layout.time(request.requested_at_ms, || value::local(request.requested_at_ms)),
+            &layout.time(context, request.requested_at_ms),
             &value::joined(&request.commands),
         ]);
     }
@@ -330,7 +347,7 @@ fn pick_request<R: Deref<Target = PairingBody>>(mut requests: Vec<R>, wanted: &s
     }
 }
 
-fn state(node: &NodeBody) -> &'static str {
+fn state_of(node: &NodeBody) -> &'static str {
     match (node.connected, node.paired) {
         (true, _) => "connected",
         (false, true) => "offline",

@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use countersign_domain::{AgentId, Host, RunId, SessionKey};
@@ -20,12 +21,14 @@ use super::{
     explain,
     failure::Failure,
     forecast::{self, ForecastArgs},
+    ids,
     policy_change::{self, PresetArgs, SetArgs},
     policy_pending::{self, AcceptArgs, HistoryArgs},
     policy_replay::{self, BacktestArgs, ShadowArgs},
     policy_suggest::{self, SuggestArgs},
     policy_test::{self, TestArgs},
     table::Table,
+    value,
 };
 
 /// View and change policy
@@ -62,8 +65,8 @@ pub(crate) enum PolicyCommand {
     #[command(after_help = "Examples:
   countersign policy why RUN")]
     Why {
-        /// Its id, or a unique part of 8 characters or more
-        #[arg(add = candidates::runs())]
+        /// The id of the run or of its question, or a unique part of 8 characters or more
+        #[arg(value_parser = ids::parse_run, add = candidates::runs())]
         run: RunId,
     },
     Test(TestArgs),
@@ -137,7 +140,7 @@ pub(crate) async fn run(context: &Context, command: PolicyCommand) -> Result<Exi
             Ok(ExitStatus::SUCCESS)
         }
         PolicyCommand::Explain(args) => explain_command(context, &client()?, args).await,
-        PolicyCommand::Why { run } => why(context, &client()?, &run).await,
+        PolicyCommand::Why { run } => why(context, &client()?, &ids::run(&run)?).await,
         PolicyCommand::Test(args) => policy_test::run(context, &args).await,
         PolicyCommand::Backtest(args) => policy_replay::backtest(context, &client()?, args).await,
         PolicyCommand::Shadow(args) => policy_replay::shadow(context, &client()?, args).await,
@@ -176,8 +179,8 @@ async fn explain_command(
 }
 
 /// What was decided about a run, and what its call would come to now.
-async fn why(context: &Context, client: &Client, run: &RunId) -> Result<ExitStatus, Failure> {
-    let run: RunDetail = client.get(&["v1", "runs", run.as_str()], &Vec::new()).await?;
+async fn why(context: &Context, client: &Client, id: &str) -> Result<ExitStatus, Failure> {
+    let run: RunDetail = run_or_asked(client, id).await?;
     let RunDetail {
         run,
         decided_by,
@@ -201,6 +204,27 @@ async fn why(context: &Context, client: &Client, run: &RunId) -> Result<ExitStat
         context.console.line("\nNow:")?;
     }
     explain::run(context, client, &call).await
+}
+
+/// The run with this id, or the one that the question with this id is about.
+async fn run_or_asked(client: &Client, id: &str) -> Result<RunDetail, Failure> {
+    /// What is needed of a question.
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Asked {
+        run_id: RunId,
+    }
+    let run = async |id: &str| client.get(&["v1", "runs", id], &Vec::new()).await;
+    match run(id).await {
+        Err(unknown) if unknown.code == "not-found" => {
+            match client.get::<Asked>(&["v1", "approvals", id], &Vec::new()).await {
+                Ok(asked) => run(asked.run_id.as_str()).await,
+                Err(failure) if failure.code == "approval-not-found" => Err(unknown),
+                Err(failure) => Err(failure),
+            }
+        }
+        answer => answer,
+    }
 }
 
 async fn show(context: &Context, client: &Client, args: ShowArgs) -> Result<ExitStatus, Failure> {
@@ -239,8 +263,11 @@ async fn show(context: &Context, client: &Client, args: ShowArgs) -> Result<Exit
     Ok(ExitStatus::SUCCESS)
 }
 
+/// So much of a hash tells documents apart.
+const SHOWN_HASH: usize = 16;
+
 fn table(policy: &EffectiveBody) -> Table {
-    let mut table = Table::new(&["RULE", "VALUE", "SET BY", "LAYERS"]);
+    let mut table = Table::new(&["RULE", "VALUE", "LAYERS", "SET BY"]);
     table.row(["agentId", policy.agent_id.as_str()]);
     table.row(["sessionKey", policy.session_key.as_str()]);
     rule(&mut table, "host", &policy.host);
@@ -255,7 +282,9 @@ fn table(policy: &EffectiveBody) -> Table {
     rule(&mut table, "strictDelegation", &policy.strict_delegation);
     rule(&mut table, "onMiss", &policy.on_miss);
     table.row(["approvalsApply", &policy.approvals_apply.to_string()]);
-    table.row(["document", &policy.document.status, &policy.document.hash]);
+    // All of the hash is in `--json`; it would take the room of the layers.
+    let hash = value::shortened(&policy.document.hash, SHOWN_HASH);
+    table.row(["document", &policy.document.status, "", &hash]);
     table
 }
 
@@ -263,7 +292,8 @@ fn table(policy: &EffectiveBody) -> Table {
 fn rule<T: Display, L: Display>(table: &mut Table, name: &str, rule: &ValueBody<T, L>) {
     let said = |said: &LayerBody<L>| format!("{}={}", said.layer, said.value);
     let layers: Vec<String> = rule.layers.iter().map(said).collect();
-    table.row([name, &rule.value.to_string(), &rule.source, &layers.join(" ")]);
+    // What won stands last, where there is room for it.
+    table.row([name, &rule.value.to_string(), &layers.join(" "), &rule.source]);
 }
 
 #[cfg(test)]
@@ -284,7 +314,7 @@ mod tests {
         rule(&mut table, "security", &security);
         assert_eq!(
             table.lines(),
-            ["security  allowlist  tools.exec.security  default=deny global=allowlist"]
+            ["security  allowlist  default=deny global=allowlist  tools.exec.security"]
         );
     }
 }

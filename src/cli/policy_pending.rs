@@ -3,6 +3,8 @@
 //! Shows what the server answers and must never decide itself what a change allows: that is
 //! [`countersign_policy::pending_change`].
 
+use std::cmp::Reverse;
+
 use serde_json::{Value, json};
 
 use countersign_domain::UnixMillis;
@@ -18,6 +20,7 @@ use super::{
     exit::ExitStatus,
     failure::Failure,
     layout::Layout,
+    moment::Period,
     table::Table,
     value,
 };
@@ -44,6 +47,8 @@ pub(crate) struct HistoryArgs {
     /// At most this many
     #[arg(long, default_value_t = 100)]
     limit: usize,
+    #[command(flatten)]
+    period: Period,
     #[command(flatten)]
     layout: Layout,
 }
@@ -134,12 +139,12 @@ pub(crate) async fn history(
 ) -> Result<ExitStatus, Failure> {
     let mut records: Vec<Answer<AuditBody>> = Vec::new();
     for action in ACTIONS {
-        let query: Query = vec![("action", action.to_owned())];
-        records.extend(client.list(&["v1", "audit"], &query, usize::MAX).await?);
+        let mut query: Query = vec![("action", action.to_owned()), ("order", "newest".to_owned())];
+        query.extend(args.period.query(context.clock.now()));
+        records.extend(client.list(&["v1", "audit"], &query, args.limit).await?);
     }
-    records.sort_by_key(|record| record.seq);
-    let skipped = records.len().saturating_sub(args.limit);
-    let records = records.split_off(skipped);
+    records.sort_by_key(|record| Reverse(record.seq));
+    records.truncate(args.limit);
     if context.console.format() == Format::Json {
         context.console.document(&json!({ "items": records }))?;
         return Ok(ExitStatus::SUCCESS);
@@ -148,7 +153,7 @@ pub(crate) async fn history(
     for record in &records {
         table.row([
             &record.seq.to_string(),
-            &args.layout.time(record.ts, || value::local(record.ts)),
+            &args.layout.time(context, record.ts),
             &record.actor.name,
             &record.action,
             &json!(record.detail).to_string(),

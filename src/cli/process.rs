@@ -12,20 +12,21 @@ use tokio::{
 use countersign_domain::{AgentId, MAX_INPUT_BYTES, ProcessStatus};
 use countersign_wire::{
     exec::WarningBody,
-    process::{ProcessInput, ProcessList, ProcessLog, ProcessPoll, SessionBody, StreamedOutput},
+    process::{ProcessInput, ProcessLog, ProcessPoll, SessionBody, StreamedOutput},
 };
 
 use super::{
     candidates,
-    client::{Client, Query, read},
+    client::{Answer, Client, Query, read},
     console::Format,
     context::Context,
     discover::Role,
     duration::parse_duration,
     exit::ExitStatus,
     failure::Failure,
-    layout::Layout,
+    layout::Listing,
     sse::EventStream,
+    state,
     table::Table,
     value,
 };
@@ -61,13 +62,14 @@ enum ProcessCommand {
   countersign process list
   countersign process list --agent build --json")]
     #[command(alias = "ls")]
-    List(Layout),
+    List(Listing),
     /// Print the output since the last poll
     #[command(after_help = "Examples:
   countersign process poll brave-otter-417
   countersign process poll brave-otter-417 --timeout 30s")]
     Poll {
         /// Which session
+        #[arg(value_name = "SESSION", add = candidates::processes())]
         session: String,
         /// Wait so long for new output or the end; at most 30s
         #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
@@ -80,6 +82,7 @@ enum ProcessCommand {
   countersign process log brave-otter-417 --follow")]
     Log {
         /// Which session
+        #[arg(value_name = "SESSION", add = candidates::processes())]
         session: String,
         /// The first line, counted from 0
         #[arg(long, value_name = "LINE")]
@@ -97,6 +100,7 @@ enum ProcessCommand {
   countersign process write brave-otter-417 --eof < answers.txt")]
     Write {
         /// Which session
+        #[arg(value_name = "SESSION", add = candidates::processes())]
         session: String,
         /// The text; read from standard input when omitted
         data: Option<String>,
@@ -111,6 +115,7 @@ enum ProcessCommand {
   countersign process send-keys brave-otter-417 --hex 1b --hex 5b")]
     SendKeys {
         /// Which session
+        #[arg(value_name = "SESSION", add = candidates::processes())]
         session: String,
         /// Keys by name: Enter, Escape, Up, F5, C-c, M-x …; sent last
         keys: Vec<String>,
@@ -126,6 +131,7 @@ enum ProcessCommand {
   countersign process submit brave-otter-417")]
     Submit {
         /// Which session
+        #[arg(value_name = "SESSION", add = candidates::processes())]
         session: String,
     },
     /// Paste a text
@@ -134,6 +140,7 @@ enum ProcessCommand {
   countersign process paste brave-otter-417 < text.txt")]
     Paste {
         /// Which session
+        #[arg(value_name = "SESSION", add = candidates::processes())]
         session: String,
         /// The text; read from standard input when omitted
         text: Option<String>,
@@ -146,6 +153,7 @@ enum ProcessCommand {
   countersign process resize brave-otter-417 --rows 50 --cols 200")]
     Resize {
         /// Which session
+        #[arg(value_name = "SESSION", add = candidates::processes())]
         session: String,
         /// Rows
         #[arg(long)]
@@ -159,6 +167,7 @@ enum ProcessCommand {
   countersign process kill brave-otter-417")]
     Kill {
         /// Which session
+        #[arg(value_name = "SESSION", add = candidates::processes())]
         session: String,
     },
     /// Forget it; it must have ended
@@ -166,6 +175,7 @@ enum ProcessCommand {
   countersign process clear calm-heron-52")]
     Clear {
         /// Which session
+        #[arg(value_name = "SESSION", add = candidates::processes())]
         session: String,
     },
     /// End it if it runs, and forget it
@@ -174,6 +184,7 @@ enum ProcessCommand {
     #[command(alias = "rm")]
     Remove {
         /// Which session
+        #[arg(value_name = "SESSION", add = candidates::processes())]
         session: String,
     },
 }
@@ -187,7 +198,7 @@ pub(crate) async fn run(context: &Context, args: ProcessArgs) -> Result<ExitStat
         agent: &agent,
     };
     match command {
-        ProcessCommand::List(layout) => sessions.list(layout).await?,
+        ProcessCommand::List(listing) => sessions.list(listing).await?,
         ProcessCommand::Poll { session, timeout } => sessions.poll(&session, timeout).await?,
         ProcessCommand::Log {
             session,
@@ -235,6 +246,12 @@ pub(crate) async fn run(context: &Context, args: ProcessArgs) -> Result<ExitStat
     Ok(ExitStatus::SUCCESS)
 }
 
+/// What `list` answers, each session with what this program does not know of it.
+#[derive(Debug, Deserialize)]
+struct Started {
+    items: Vec<Answer<SessionBody>>,
+}
+
 /// What `kill`, `clear` and `remove` answer.
 #[derive(Debug, Deserialize)]
 struct Ended {
@@ -264,13 +281,20 @@ impl ProcessSessions<'_> {
             .await
     }
 
-    async fn list(&self, layout: Layout) -> Result<(), Failure> {
-        let answer = self.call("list", None, json!({})).await?;
+    async fn list(&self, Listing { period, layout }: Listing) -> Result<(), Failure> {
+        let mut answer = self.call("list", None, json!({})).await?;
+        let Started { items } = read(answer.clone())?;
+        let items = period.newest(self.context.clock.now(), items, |session| {
+            Some(session.started_at_ms)
+        });
         if self.context.console.format() == Format::Json {
+            if let Some(members) = answer.as_object_mut() {
+                members.insert("items".to_owned(), json!(items));
+            }
             return self.context.console.document(&answer);
         }
-        let ProcessList { items } = read(answer)?;
-        let mut table = Table::new(&["SESSION", "STATUS", "CODE", "STARTED", "RUNTIME", "NAME"]);
+        let mut table = Table::new(&["SESSION", "STATUS", "CODE", "STARTED", "RUNTIME", "NAME"])
+            .with_states("STATUS", state::tone);
         for session in &items {
             let code = session.exit_code.map(|code| code.to_string());
             let status = if session.waiting_for_input && session.status == ProcessStatus::Running {
@@ -282,7 +306,7 @@ impl ProcessSessions<'_> {
                 session.session_id.clone(),
                 status,
                 code.or_else(|| session.exit_signal.clone()).unwrap_or_default(),
-                layout.time(session.started_at_ms, || value::local(session.started_at_ms)),
+                layout.time(self.context, session.started_at_ms),
                 runtime(session.duration_ms),
                 session.name.clone(),
             ]);

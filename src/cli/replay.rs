@@ -17,11 +17,13 @@ use countersign_protocol::terminal;
 
 use super::{
     approver::terminal::Terminal,
+    candidates,
     client::Client,
     console::Console,
     context::Context,
     duration::{clock_face, parse_duration},
     failure::Failure,
+    ids,
 };
 
 /// Bytes of a recording that is shown; a longer one can be written to a file.
@@ -37,6 +39,7 @@ const MAX_PAUSE: Duration = Duration::from_hours(24 * 365);
 #[derive(Debug, clap::Args)]
 pub(super) struct ReplayArgs {
     /// Its id, or a unique part of 8 characters or more
+    #[arg(value_parser = ids::parse_run, add = candidates::runs())]
     run: RunId,
     /// So many times as fast, such as 2 or 0.5
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_speed)]
@@ -56,7 +59,8 @@ fn parse_speed(text: &str) -> Result<f64, String> {
 pub(super) async fn run(context: &Context, client: &Client, args: ReplayArgs) -> Result<(), Failure> {
     let ReplayArgs { run, speed, idle } = args;
     let console = context.console;
-    let path = ["v1", "runs", run.as_str(), "recording"];
+    let run = ids::run(&run)?;
+    let path = ["v1", "runs", &run, "recording"];
     if !console.is_terminal() {
         return client
             .bytes(&path, &Vec::new(), |piece| console.raw_out(piece))

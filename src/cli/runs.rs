@@ -2,10 +2,12 @@
 
 use serde_json::{Value, json};
 
-use countersign_domain::{AgentId, Host, OutputStream, RunId, SessionKey};
+use countersign_domain::{AgentId, DecidedBy, Host, OutputStream, RunId, RunVerdict, SessionKey};
 use countersign_wire::{
     approval::ApprovalView,
-    run::{DecisionBody, RunBody, RunBriefBody},
+    ruling::RulingBody,
+    run::{DecisionBody, RunBody, RunBriefBody, RunDetail},
+    words,
 };
 
 use super::{
@@ -14,15 +16,15 @@ use super::{
     console::Format,
     context::Context,
     discover::Role,
-    duration::rough,
     exit::ExitStatus,
     explain,
     failure::Failure,
+    ids,
     layout::Layout,
-    moment::Period,
-    replay,
+    moment::{self, Period},
+    replay, state,
     table::Table,
-    terminal_text, value,
+    terminal_text,
 };
 
 /// Look at what ran
@@ -47,7 +49,7 @@ pub(crate) enum RunsCommand {
   countersign runs show RUN")]
     Show {
         /// Its id, or a unique part of 8 characters or more
-        #[arg(add = candidates::runs())]
+        #[arg(value_parser = ids::parse_run, add = candidates::runs())]
         run: RunId,
     },
     /// Print what it wrote: its exact bytes, or for a terminal the text with control characters spelled out
@@ -57,7 +59,7 @@ pub(crate) enum RunsCommand {
   countersign runs output RUN --raw     # a terminal gets the exact bytes too")]
     Output {
         /// Its id, or a unique part of 8 characters or more
-        #[arg(add = candidates::runs())]
+        #[arg(value_parser = ids::parse_run, add = candidates::runs())]
         run: RunId,
         /// Only stdout or stderr
         #[arg(long)]
@@ -77,7 +79,7 @@ pub(crate) enum RunsCommand {
   countersign runs cancel RUN")]
     Cancel {
         /// Its id, or a unique part of 8 characters or more
-        #[arg(add = candidates::runs())]
+        #[arg(value_parser = ids::parse_run, add = candidates::runs())]
         run: RunId,
     },
 }
@@ -86,7 +88,7 @@ pub(crate) enum RunsCommand {
 #[derive(Debug, clap::Args)]
 pub(crate) struct ListArgs {
     /// queued, approval-pending, running, completed, failed, denied, cancelled or lost
-    #[arg(long)]
+    #[arg(long, add = candidates::run_statuses())]
     status: Option<String>,
     /// Only this agent's
     #[arg(long, value_name = "ID", add = candidates::agents())]
@@ -116,13 +118,14 @@ pub(crate) async fn run(context: &Context, command: RunsCommand) -> Result<ExitS
     let client = context.client(Role::Operator)?;
     match command {
         RunsCommand::List(args) => list(context, &client, args).await,
-        RunsCommand::Show { run } => show(context, &client, &run).await,
+        RunsCommand::Show { run } => show(context, &client, &ids::run(&run)?).await,
         RunsCommand::Output { run, stream, raw } => {
             let query: Query = stream
                 .map(|stream| ("stream", stream.to_string()))
                 .into_iter()
                 .collect();
-            let path = ["v1", "runs", run.as_str(), "output"];
+            let run = ids::run(&run)?;
+            let path = ["v1", "runs", &run, "output"];
             output(context, &client, &path, &query, raw).await?;
             Ok(ExitStatus::SUCCESS)
         }
@@ -131,14 +134,14 @@ pub(crate) async fn run(context: &Context, command: RunsCommand) -> Result<ExitS
             Ok(ExitStatus::SUCCESS)
         }
         RunsCommand::Cancel { run } => {
-            let cancelled: Value = client
-                .post(&["v1", "runs", run.as_str(), "cancel"], &json!({}))
-                .await?;
+            let run = ids::run(&run)?;
+            let cancelled: Value = client.post(&["v1", "runs", &run, "cancel"], &json!({})).await?;
             match context.console.format() {
                 Format::Json => context.console.document(&cancelled)?,
                 Format::People => {
                     let cancelled: RunBody = read(cancelled)?;
-                    context.console.line(&format!("{run} is {}", cancelled.status))?;
+                    let id = ids::short(cancelled.run_id.as_str());
+                    context.console.line(&format!("{id} is {}", cancelled.status))?;
                 }
             }
             Ok(ExitStatus::SUCCESS)
@@ -184,14 +187,14 @@ async fn list(context: &Context, client: &Client, args: ListArgs) -> Result<Exit
     }
     query.push(("view", ApprovalView::Brief.to_string()));
     let runs: Vec<RunBriefBody> = client.list(&["v1", "runs"], &query, args.limit).await?;
-    let mut table = Table::new(&["RUN", "CREATED", "STATUS", "CODE", "AGENT", "HOST", "COMMAND"]);
+    let mut table = Table::new(&["RUN", "CREATED", "STATUS", "CODE", "AGENT", "HOST", "COMMAND"])
+        .plainly("HOST", "gateway")
+        .with_states("STATUS", state::tone);
     for run in &runs {
         table.row([
-            layout.id(run.run_id.as_str(), value::short_end(run.run_id.as_str())),
-            layout.time(run.created_at_ms, || {
-                format!("{} ago", rough(context.clock.now().since(run.created_at_ms)))
-            }),
-            run.status.to_string(),
+            layout.id(run.run_id.as_str()),
+            layout.time(context, run.created_at_ms),
+            layout.either(&run.status, state::of_run(&run.status)),
             how_it_ended(run),
             run.agent_id.to_string(),
             run.host.to_string(),
@@ -210,26 +213,37 @@ fn how_it_ended(run: &RunBriefBody) -> String {
     code.or_else(signal).or_else(reason).unwrap_or_default()
 }
 
-async fn show(context: &Context, client: &Client, run: &RunId) -> Result<ExitStatus, Failure> {
-    let run: Value = client.get(&["v1", "runs", run.as_str()], &Vec::new()).await?;
+async fn show(context: &Context, client: &Client, run: &str) -> Result<ExitStatus, Failure> {
+    let run: Value = client.get(&["v1", "runs", run], &Vec::new()).await?;
     if context.console.format() == Format::Json {
         context.console.document(&run)?;
         return Ok(ExitStatus::SUCCESS);
     }
-    let run: RunBody = read(run)?;
+    let RunDetail {
+        run,
+        decided_by,
+        user_reason,
+        ..
+    } = read(run)?;
+    let now = context.clock.now();
     let mut table = Table::without_header();
     table.fact("run", run.run_id.as_str());
     table.fact("command", &run.display_text);
-    if let Some(DecisionBody { verdict, by }) = &run.decision {
-        table.fact("decision", &format!("{verdict}, by {by}"));
-    }
     table.fact("status", &run.status);
+    table.each("decided", decided_in_words(&run, decided_by.as_ref()));
+    table.each("they said", &user_reason);
     table.each("reason", &run.reason);
     table.each("detail", &run.detail);
     table.each("exitCode", run.exit_code);
     table.each("exitSignal", &run.exit_signal);
-    table.each("timedOut", [run.timed_out]);
-    table.each("durationMs", run.duration_ms);
+    if run.timed_out {
+        table.fact("timedOut", "true");
+    }
+    // What never started took no time.
+    table.each(
+        "durationMs",
+        run.duration_ms.filter(|_| run.started_at_ms.is_some()),
+    );
     table.each("host", [&run.host]);
     table.each("nodeId", &run.node_id);
     table.each("isolation", [&run.isolation]);
@@ -251,11 +265,13 @@ async fn show(context: &Context, client: &Client, run: &RunId) -> Result<ExitSta
     table.each("approvalId", &run.approval_id);
     table.each("sessionId", &run.session_id);
     table.each("pid", run.pid);
-    table.each("outputBytes", [run.output_bytes]);
-    table.each("truncated", [run.truncated]);
-    table.fact("created", &value::local(run.created_at_ms));
-    table.each("started", run.started_at_ms.map(value::local));
-    table.each("ended", run.ended_at_ms.map(value::local));
+    table.each("outputBytes", Some(run.output_bytes).filter(|bytes| *bytes > 0));
+    if run.truncated {
+        table.fact("truncated", "true");
+    }
+    table.fact("created", &moment::in_full(now, run.created_at_ms));
+    table.fact("started", &moment::maybe_in_full(context, run.started_at_ms));
+    table.fact("ended", &moment::maybe_in_full(context, run.ended_at_ms));
     table.fact("asked by", &run.requested_by.name);
     context.console.table(&table, "")?;
     if run.status == "denied" {
@@ -266,9 +282,37 @@ async fn show(context: &Context, client: &Client, run: &RunId) -> Result<ExitSta
         for line in lines {
             context.console.note(&line);
         }
-    } else {
-        let output = format!("countersign runs output {}", run.run_id);
+    } else if run.output_bytes > 0 || run.ended_at_ms.is_none() {
+        let output = format!("countersign runs output {}", ids::short(run.run_id.as_str()));
         context.console.hint(&output);
     }
     Ok(ExitStatus::SUCCESS)
+}
+
+/// Who decided what: `denied by ann`, `allowed by policy`.
+fn decided_in_words(run: &RunBody, by: Option<&RulingBody>) -> Option<String> {
+    let DecisionBody { verdict, by: kind } = run.decision.as_ref()?;
+    let what = if *verdict == RunVerdict::Deny {
+        "denied"
+    } else {
+        "allowed"
+    };
+    let name = by.and_then(|by| by.name.as_deref());
+    let who = match name {
+        Some(name) => name.to_owned(),
+        None => kind_in_words(kind),
+    };
+    Some(format!("{what} by {who}"))
+}
+
+fn kind_in_words(kind: &words::DecidedBy) -> String {
+    if *kind == DecidedBy::Policy {
+        "the policy, without a question".to_owned()
+    } else if *kind == DecidedBy::Person {
+        "a person".to_owned()
+    } else if *kind == DecidedBy::Fallback {
+        "askFallback, since nobody answered".to_owned()
+    } else {
+        kind.to_string()
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use countersign_domain::{AgentId, RunId, UnixMillis};
@@ -28,10 +28,18 @@ use super::{
     value,
 };
 
-use crate::{doctor::Severity, lifecycle::ServerFile};
+use crate::{
+    doctor::{Finding, Severity},
+    lifecycle::ServerFile,
+};
 
 /// So many questions and runs are counted; of more it is said that there are more.
 const MOST_COUNTED: usize = 500;
+
+/// So many findings have a line of their own; `doctor` has all.
+const MOST_FINDINGS: usize = 5;
+/// One screen has so much room beside the names.
+const FINDING_WIDTH: usize = 64;
 
 /// How often `--watch` looks.
 const WATCH_EVERY: Duration = Duration::from_secs(2);
@@ -104,11 +112,14 @@ struct LastDenial {
 }
 
 /// What `doctor` finds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Findings {
     errors: usize,
     warnings: usize,
     notes: usize,
+    /// The worst, a line each.
+    #[serde(skip)]
+    worst: Vec<String>,
 }
 
 /// Shows it once, or until a person has seen enough.
@@ -120,7 +131,7 @@ pub(crate) fn run(context: &Context, args: &StatusArgs) -> Result<ExitStatus, Fa
     with_runtime(async {
         let client = context.client(Role::Operator)?;
         loop {
-            let status = ask(context, &client, findings).await?;
+            let status = ask(context, &client, findings.clone()).await?;
             show(context, &status, args)?;
             match (args.watch, status.ready) {
                 (true, _) => tokio::time::sleep(WATCH_EVERY).await,
@@ -132,12 +143,30 @@ pub(crate) fn run(context: &Context, args: &StatusArgs) -> Result<ExitStatus, Fa
 }
 
 fn findings(context: &Context) -> Result<Findings, Failure> {
-    let count = doctor::counts(context)?;
+    let found = doctor::found(context)?;
+    let count = |severity| {
+        found
+            .iter()
+            .filter(|finding| finding.severity == severity)
+            .count()
+    };
+    let needs_somebody = found.iter().filter(|finding| finding.severity != Severity::Info);
     Ok(Findings {
         errors: count(Severity::Error),
         warnings: count(Severity::Warning),
         notes: count(Severity::Info),
+        worst: needs_somebody.take(MOST_FINDINGS).map(finding_line).collect(),
     })
+}
+
+fn finding_line(finding: &Finding) -> String {
+    let severity = if finding.severity == Severity::Error {
+        "error"
+    } else {
+        "warning"
+    };
+    let line = format!("{severity} {}: {}", finding.id, finding.key);
+    value::shortened(&line, FINDING_WIDTH)
 }
 
 async fn ask(context: &Context, client: &Client, findings: Option<Findings>) -> Result<Status, Failure> {
@@ -195,15 +224,47 @@ async fn running(client: &Client) -> Result<Counted, Failure> {
 }
 
 async fn last_denial(client: &Client) -> Result<Option<LastDenial>, Failure> {
-    let query: Query = vec![("status", "denied".to_owned())];
-    let items: Vec<RunBody> = client.list(&["v1", "runs"], &query, 1).await?;
-    Ok(items.into_iter().next().map(|run| LastDenial {
+    // The list of runs is in the order in which they were asked for; a question of long ago may be denied last.
+    let query: Query = vec![
+        ("types", "exec.denied".to_owned()),
+        ("order", "newest".to_owned()),
+    ];
+    let events: Vec<Denied> = client.list(&["v1", "events"], &query, 1).await?;
+    let run = match events.into_iter().next() {
+        Some(Denied { run_id }) => match client.get(&["v1", "runs", run_id.as_str()], &Vec::new()).await {
+            Ok(run) => Some(run),
+            Err(failure) if failure.code == "not-found" => None,
+            Err(failure) => return Err(failure),
+        },
+        None => None,
+    };
+    let run = match run {
+        Some(run) => Some(run),
+        // Events are kept for less time than runs.
+        None => {
+            let query: Query = vec![("status", "denied".to_owned())];
+            let runs: Vec<RunBody> = client.list(&["v1", "runs"], &query, MOST_COUNTED).await?;
+            runs.into_iter().max_by_key(ended)
+        }
+    };
+    Ok(run.map(|run| LastDenial {
+        at_ms: ended(&run),
         run_id: run.run_id,
-        at_ms: run.ended_at_ms.unwrap_or(run.created_at_ms),
         agent_id: run.agent_id,
         reason: run.reason,
         display_text: run.display_text,
     }))
+}
+
+/// What is needed of the event of a denial.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Denied {
+    run_id: RunId,
+}
+
+fn ended(run: &RunBody) -> UnixMillis {
+    run.ended_at_ms.unwrap_or(run.created_at_ms)
 }
 
 impl Counted {
@@ -275,7 +336,17 @@ fn table(status: &Status, now: UnixMillis) -> Table {
     );
     let held = status.held_changes.join(", ");
     table.fact("held changes", if held.is_empty() { "none" } else { &held });
-    table.each("findings", status.findings.as_ref().map(Findings::in_words));
+    if let Some(findings) = &status.findings {
+        table.fact("findings", &findings.in_words());
+        for line in &findings.worst {
+            table.fact("", line);
+        }
+        let shown = findings.worst.len();
+        let more = (findings.errors + findings.warnings).saturating_sub(shown);
+        if more > 0 {
+            table.fact("", &format!("and {more} more"));
+        }
+    }
     table
 }
 
@@ -369,6 +440,7 @@ mod tests {
                 errors: 1,
                 warnings: 2,
                 notes: 0,
+                worst: vec!["error no-fence: tools.exec.security".to_owned()],
             }),
         }
     }
@@ -386,6 +458,8 @@ mod tests {
         last denial   3 min ago, build (denylist): rm -rf xxxxxxxxxxxxxxxxxxxxxx…
         held changes  openclaw.json
         findings      1 error, 2 warnings
+                      error no-fence: tools.exec.security
+                      and 2 more
         ");
         assert!(lines.iter().all(|line| line.chars().count() <= 80), "{lines:#?}");
         assert_eq!(

@@ -12,7 +12,7 @@ use countersign_wire::{
     sentence::{self, Sentence, Weight},
 };
 
-use super::value;
+use super::{ids, value};
 
 /// How many runs are remembered by their commands while events are followed.
 const REMEMBERED: usize = 1000;
@@ -154,7 +154,7 @@ fn said(event: &EventBody) -> Sentence {
 
 /// A run whose command is not known.
 fn run(run_id: &str) -> String {
-    format!("run {}", value::short_end(run_id))
+    format!("run {}", ids::short(run_id))
 }
 
 /// The time of day, with the date where it is not today.

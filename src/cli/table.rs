@@ -5,7 +5,7 @@
 
 use std::fmt::{Display, Write as _};
 
-use super::value;
+use super::{tone::Tone, value};
 
 /// A cell is cut to this many characters; `--json` has it whole.
 const MAX_CELL: usize = 80;
@@ -17,6 +17,21 @@ pub(crate) struct Table {
     rows: Vec<Vec<String>>,
     /// The same with all of each cell.
     full: Vec<Vec<String>>,
+    /// What a column has of most rows, so that nobody misses it.
+    plain: Vec<(&'static str, &'static str)>,
+    /// The column of states, and what each means.
+    states: Option<(&'static str, ToneOf)>,
+}
+
+/// What a state means, if its colour says something.
+pub(crate) type ToneOf = fn(&str) -> Option<Tone>;
+
+/// How text is coloured, where it is.
+type Paint<'a> = &'a dyn Fn(Tone, &str) -> String;
+
+/// Where nothing is coloured.
+fn unpainted(_tone: Tone, text: &str) -> String {
+    text.to_owned()
 }
 
 impl Table {
@@ -31,6 +46,47 @@ impl Table {
     /// A table of names and values without a header.
     pub(crate) fn without_header() -> Self {
         Self::default()
+    }
+
+    /// Has this column left out where each row has nothing in it, or this.
+    pub(crate) fn plainly(mut self, column: &'static str, cell: &'static str) -> Self {
+        self.plain.push((column, cell));
+        self
+    }
+
+    /// Colours this column by what its cells mean.
+    pub(crate) fn with_states(mut self, column: &'static str, tone: ToneOf) -> Self {
+        self.states = Some((column, tone));
+        self
+    }
+
+    /// The same without the columns that say nothing: those in which each row has nothing, or what is plain there. The first one
+    /// names the row and stays.
+    pub(crate) fn telling(&self) -> Self {
+        let is_plain = |column: usize, cell: &str| {
+            let name = self.header.get(column).map(String::as_str);
+            cell.is_empty()
+                || self
+                    .plain
+                    .iter()
+                    .any(|(of, plain)| Some(*of) == name && *plain == cell)
+        };
+        let says = |column: usize| {
+            let mut cells = self.full.iter().filter_map(|row| row.get(column));
+            column == 0 || cells.any(|cell| !is_plain(column, cell))
+        };
+        let kept: Vec<bool> = (0..self.header.len()).map(says).collect();
+        let of = |row: &Vec<String>| -> Vec<String> {
+            let cells = row.iter().zip(&kept).filter(|(_, kept)| **kept);
+            cells.map(|(cell, _)| cell.clone()).collect()
+        };
+        Self {
+            header: of(&self.header),
+            rows: self.rows.iter().map(of).collect(),
+            full: self.full.iter().map(of).collect(),
+            plain: self.plain.clone(),
+            states: self.states,
+        }
     }
 
     /// Adds a row; missing cells are empty.
@@ -69,34 +125,43 @@ impl Table {
 
     /// The lines, header first. No line ends in spaces.
     pub(crate) fn lines(&self) -> Vec<String> {
-        let widths = self.widths();
-        self.all().map(|row| aligned(row, &widths)).collect()
+        self.drawn(&self.widths(), None, &unpainted)
+    }
+
+    /// The lines for a terminal of so many columns, which would break longer ones, in colours. The last column, mostly the command,
+    /// gives way first, down to [`LAST_KEEPS`]; then the widest of the others. The first one, which names the row, is never cut.
+    /// Facts, which have no header, are whole.
+    pub(crate) fn lines_for(&self, columns: Option<usize>, paint: Paint<'_>) -> Vec<String> {
+        let columns = columns.filter(|_| !self.header.is_empty());
+        let widths = match columns {
+            Some(most) => fitting(self.widths(), most),
+            None => self.widths(),
+        };
+        self.drawn(&widths, columns, paint)
     }
 
     /// The lines with all of each cell, whatever the terminal has room for.
-    pub(crate) fn lines_in_full(&self) -> Vec<String> {
+    pub(crate) fn lines_in_full(&self, paint: Paint<'_>) -> Vec<String> {
         let full = Self {
             rows: self.full.clone(),
             ..self.clone()
         };
-        full.lines()
+        full.lines_for(None, paint)
     }
 
-    /// The same for a terminal of so many columns, which would break longer lines. The widest columns are cut first, and the
-    /// first one, which names the row, never. Facts, which have no header, are whole.
-    pub(crate) fn lines_within(&self, most: usize) -> Vec<String> {
-        if self.header.is_empty() {
-            return self.lines();
-        }
-        let widths = fitting(self.widths(), most);
-        let cut = |row: &Vec<String>| -> Vec<String> {
-            let cells = row.iter().zip(&widths);
-            cells
-                .map(|(cell, width)| value::shortened(cell, *width))
-                .collect()
-        };
-        let lines = self.all().map(|row| aligned(&cut(row), &widths));
-        lines.map(|line| value::shortened(&line, most)).collect()
+    fn drawn(&self, widths: &[usize], most: Option<usize>, paint: Paint<'_>) -> Vec<String> {
+        let states = self.states.and_then(|(name, tone)| {
+            let column = self.header.iter().position(|known| known == name)?;
+            Some((column, tone))
+        });
+        let headers = usize::from(!self.header.is_empty());
+        let lines = self.all().enumerate().map(|(number, row)| {
+            let line = Line { row, widths, most };
+            let state = states.filter(|_| number >= headers);
+            let toned = state.and_then(|(column, tone)| Some((column, tone(row.get(column)?)?)));
+            line.drawn(toned, paint)
+        });
+        lines.collect()
     }
 
     fn all(&self) -> impl Iterator<Item = &Vec<String>> {
@@ -125,28 +190,73 @@ const GAP: usize = 2;
 /// A column that says less than this says nothing.
 const NARROWEST: usize = 6;
 
-/// Takes from the widest columns but the first until all fit, or none can give more.
+/// So much of the last column is shown before any other is cut.
+const LAST_KEEPS: usize = 30;
+
+/// Takes from the last column as long as it has plenty, then from the widest of the others but the first, then from the last
+/// again, until all fit, or none can give more.
 fn fitting(mut widths: Vec<usize>, most: usize) -> Vec<usize> {
+    let Some(last) = widths.len().checked_sub(1).filter(|last| *last > 0) else {
+        return widths;
+    };
     loop {
-        let gaps = GAP * widths.len().saturating_sub(1);
-        let over = (widths.iter().sum::<usize>() + gaps).saturating_sub(most);
-        let widest = widths.iter_mut().skip(1).max_by_key(|width| **width);
-        match widest {
-            Some(width) if over > 0 && *width > NARROWEST => *width -= 1,
+        let total = widths.iter().sum::<usize>() + GAP * last;
+        let over = total.saturating_sub(most);
+        let between = (1..last).filter(|at| widths.get(*at).is_some_and(|width| *width > NARROWEST));
+        let widest = between.max_by_key(|at| widths.get(*at).copied());
+        let of_last = widths.get(last).copied().unwrap_or_default();
+        let (gives, least) = match widest {
+            Some(widest) if of_last <= LAST_KEEPS => (widest, NARROWEST),
+            Some(_) => (last, LAST_KEEPS),
+            None => (last, NARROWEST),
+        };
+        match widths.get_mut(gives) {
+            Some(width) if over > 0 && *width > least => *width -= 1,
             Some(_) | None => return widths,
         }
     }
 }
 
-fn aligned(row: &[String], widths: &[usize]) -> String {
-    let mut line = String::new();
-    for (cell, width) in row.iter().zip(widths) {
-        line.push_str(cell);
-        let padding = width.saturating_sub(cell.chars().count()) + GAP;
-        line.extend(std::iter::repeat_n(' ', padding));
+/// A row as it is drawn.
+struct Line<'a> {
+    row: &'a [String],
+    widths: &'a [usize],
+    /// Columns that it may have, all in all.
+    most: Option<usize>,
+}
+
+impl Line<'_> {
+    /// The line, with one of its cells coloured. What a terminal does not show takes no room.
+    fn drawn(&self, toned: Option<(usize, Tone)>, paint: Paint<'_>) -> String {
+        let mut line = String::new();
+        let mut coloured = None;
+        let cells = self.row.iter().zip(self.widths).enumerate();
+        for (column, (cell, width)) in cells {
+            let cell = value::shortened(cell, *width);
+            let padding = width.saturating_sub(cell.chars().count()) + GAP;
+            let start = line.len();
+            line.push_str(&cell);
+            if let Some((_, tone)) = toned.filter(|(of, _)| *of == column) {
+                coloured = Some((start..line.len(), tone));
+            }
+            line.extend(std::iter::repeat_n(' ', padding));
+        }
+        line.truncate(line.trim_end().len());
+        let cut = self.most.map(|most| value::shortened(&line, most));
+        let line = cut.unwrap_or(line);
+        let Some((range, tone)) = coloured else {
+            return line;
+        };
+        match (
+            line.get(..range.start),
+            line.get(range.clone()),
+            line.get(range.end..),
+        ) {
+            (Some(before), Some(cell), Some(after)) => format!("{before}{}{after}", paint(tone, cell)),
+            // It was cut away.
+            _ => line,
+        }
     }
-    line.truncate(line.trim_end().len());
-    line
 }
 
 /// This many blanks in a row could push what follows into a line of its own, where it looks like another fact.
@@ -174,6 +284,8 @@ fn collapsed(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -197,27 +309,106 @@ mod tests {
             "cargo test --workspace --all-features --release",
         ]);
         table.row(["97dab165", "completed", "ls"]);
+        let within = |most| table.lines_for(Some(most), &unpainted);
         assert_eq!(
-            table.lines_within(40),
+            within(60),
             [
-                "RUN       STATUS          COMMAND",
-                "030ae5a1  approval-pend…  cargo test --…",
-                "97dab165  completed       ls",
+                "RUN       STATUS            COMMAND",
+                "030ae5a1  approval-pending  cargo test --workspace --all-fe…",
+                "97dab165  completed         ls",
             ]
         );
-        for most in [8, 20, 30, 60, 80, 200] {
-            let lines = table.lines_within(most);
-            assert!(
-                lines.iter().all(|line| line.chars().count() <= most),
-                "{lines:#?}"
-            );
-            assert_eq!(lines.len(), 3);
-        }
-        assert_eq!(table.lines_within(200), table.lines());
+        // The last column keeps what it needs to say something.
+        assert_eq!(
+            within(50),
+            [
+                "RUN       STATUS    COMMAND",
+                "030ae5a1  approva…  cargo test --workspace --all-…",
+                "97dab165  complet…  ls",
+            ]
+        );
+        assert_eq!(within(200), table.lines());
         // What a person answers for is whole.
         let mut facts = Table::without_header();
         facts.fact("command", &"x".repeat(200));
-        assert_eq!(facts.lines_within(80), facts.lines());
+        assert_eq!(facts.lines_for(Some(80), &unpainted), facts.lines());
+    }
+
+    proptest! {
+        /// Never wider than asked, a line for each row, and nothing is cut while there is room.
+        #[test]
+        fn any_table_fits(
+            columns in 1..9_usize,
+            rows in prop::collection::vec(prop::collection::vec("[a-zü ]{0,50}", 0..9), 0..6),
+            most in 1..200_usize,
+        ) {
+            let names: Vec<String> = (0..columns).map(|column| format!("C{column}")).collect();
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let mut table = Table::new(&names);
+            for row in &rows {
+                table.row(row.iter().take(columns));
+            }
+            let lines = table.lines_for(Some(most), &unpainted);
+            prop_assert_eq!(lines.len(), rows.len() + 1);
+            prop_assert!(lines.iter().all(|line| line.chars().count() <= most), "{:#?}", lines);
+            let whole = table.lines();
+            if whole.iter().all(|line| line.chars().count() <= most) && widest(&table) <= most {
+                prop_assert_eq!(lines, whole);
+            }
+        }
+
+        /// The columns that are kept add up, the first is never cut, and none grows.
+        #[test]
+        fn columns_give_way_in_order(widths in prop::collection::vec(0..90_usize, 1..9), most in 1..200_usize) {
+            let fitted = fitting(widths.clone(), most);
+            prop_assert_eq!(fitted.first(), widths.first());
+            prop_assert!(fitted.iter().zip(&widths).all(|(now, before)| now <= before));
+            let total: usize = fitted.iter().sum::<usize>() + GAP * (fitted.len() - 1);
+            let could_give = fitted.iter().skip(1).any(|width| *width > NARROWEST);
+            prop_assert!(total <= most || !could_give, "{:?}", fitted);
+            // No other is cut while the last has plenty.
+            let is_cut = |at: usize| fitted.get(at) < widths.get(at);
+            let last = widths.len() - 1;
+            if (1..last).any(is_cut) {
+                prop_assert!(fitted.get(last).is_some_and(|width| *width <= LAST_KEEPS));
+            }
+        }
+    }
+
+    fn widest(table: &Table) -> usize {
+        let widths = table.widths();
+        widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1)
+    }
+
+    #[test]
+    fn columns_that_say_nothing_are_left_out() {
+        let mut table = Table::new(&["RUN", "CODE", "HOST", "COMMAND"]).plainly("HOST", "gateway");
+        table.row(["1", "", "gateway", "ls"]);
+        table.row(["2", "", "gateway", "date"]);
+        assert_eq!(table.telling().lines(), ["RUN  COMMAND", "1    ls", "2    date"]);
+        table.row(["3", "", "node", "id"]);
+        assert_eq!(
+            table.telling().lines().first().map(String::as_str),
+            Some("RUN  HOST     COMMAND")
+        );
+        // All of it is still there.
+        assert_eq!(table.lines_in_full(&unpainted).len(), 4);
+        assert!(table.lines().concat().contains("CODE"));
+    }
+
+    #[test]
+    fn a_state_is_coloured_and_takes_no_room_for_it() {
+        let tone = |state: &str| (state == "denied").then_some(Tone::Bad);
+        let mut table = Table::new(&["STATE", "COMMAND"]).with_states("STATE", tone);
+        table.row(["denied", "denied"]);
+        table.row(["new", "x"]);
+        let paint = |_tone: Tone, text: &str| format!("<{text}>");
+        assert_eq!(
+            table.lines_for(Some(80), &paint),
+            ["STATE   COMMAND", "<denied>  denied", "new     x"]
+        );
+        // Where a cell is cut, what is left of it has its colour.
+        assert_eq!(table.lines_for(Some(4), &paint), ["STA…", "<den…>", "new…"]);
     }
 
     #[test]
@@ -259,6 +450,6 @@ mod tests {
         let mut table = Table::without_header();
         table.row(["x".repeat(500)]);
         assert_eq!(table.lines().concat().chars().count(), MAX_CELL);
-        assert_eq!(table.lines_in_full(), ["x".repeat(500)]);
+        assert_eq!(table.lines_in_full(&unpainted), ["x".repeat(500)]);
     }
 }

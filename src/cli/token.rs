@@ -5,24 +5,29 @@ use std::{collections::BTreeSet, time::Duration};
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
-use countersign_domain::{AgentId, Owner, Scope, TokenId};
+use countersign_domain::{AgentId, Authority, IdPart, Owner, Scope, TokenId};
 use countersign_engine::{
     offers::{self, OfferError},
     tokens::{self, TokenRequest},
 };
+use countersign_ledger::auth;
 use countersign_sys::clock::SystemIds;
-use countersign_wire::token::{NewTokenBody, RotatedTokenBody, TokenBody};
+use countersign_wire::{
+    me::MeBody,
+    token::{NewTokenBody, RotatedTokenBody, TokenBody},
+};
 
 use super::{
     candidates,
-    client::{Client, read},
+    client::{Answer, Client, read},
     console::Format,
     context::Context,
     discover::{self, Role},
     duration::parse_duration,
     exit::ExitStatus,
     failure::Failure,
-    layout::Layout,
+    ids,
+    layout::Listing,
     table::Table,
     value,
 };
@@ -47,17 +52,17 @@ pub(crate) enum TokenCommand {
   countersign token create watcher --scope read > watcher.token
   countersign token create ci --scope exec --agent build --expires 7d")]
     Create(CreateArgs),
-    /// List tokens
+    /// List tokens, newest first
     #[command(after_help = "Examples:
   countersign token list")]
     #[command(alias = "ls")]
-    List(Layout),
+    List(Listing),
     /// Let a token open what another owner proposed
     #[command(after_help = "Examples:
   countersign token accept TOKEN")]
     Accept {
-        /// Its id
-        #[arg(add = candidates::tokens())]
+        /// Its id, or a unique part of 8 characters or more
+        #[arg(value_parser = ids::parse_token, add = candidates::tokens())]
         id: TokenId,
     },
     /// Give a token a new secret; the old one opens nothing more
@@ -68,7 +73,8 @@ pub(crate) enum TokenCommand {
 What the token may do stays as it is. Its open questions are withdrawn, and browsers that it signed
 in are signed out. operator.token and gateway.token of the state directory are rewritten.")]
     Rotate {
-        /// Its name or id
+        /// Its name, its id, or a unique part of the id of 8 characters or more
+        #[arg(add = candidates::tokens())]
         name: String,
     },
     /// Make a new operator.token when the old one opens nothing; you must own the state directory
@@ -78,12 +84,20 @@ in are signed out. operator.token and gateway.token of the state directory are r
 The new token may read, approve and administrate, and the record says that it was made here.")]
     Recover,
     /// Revoke a token at once
-    #[command(after_help = "Examples:
-  countersign token revoke TOKEN")]
+    #[command(
+        alias = "rm",
+        alias = "remove",
+        after_help = "Examples:
+  countersign token revoke TOKEN
+  countersign token revoke TOKEN --yes     # the one that this command line uses"
+    )]
     Revoke {
-        /// Its id
-        #[arg(add = candidates::tokens())]
+        /// Its id, or a unique part of 8 characters or more
+        #[arg(value_parser = ids::parse_token, add = candidates::tokens())]
         id: TokenId,
+        /// Revoke it although this command line uses it
+        #[arg(long)]
+        yes: bool,
     },
 }
 
@@ -96,7 +110,7 @@ pub(crate) struct CreateArgs {
     #[arg(long, value_name = "OWNER")]
     owner: Option<Owner>,
     /// What it may do: exec, relay, read, approve, admin; several with commas
-    #[arg(long = "scope", required = true, value_delimiter = ',', value_name = "SCOPE")]
+    #[arg(long = "scope", required = true, value_delimiter = ',', value_name = "SCOPE", add = candidates::scopes())]
     scopes: Vec<Scope>,
     /// Bind it to this agent; may be repeated
     #[arg(long = "agent", value_name = "ID", add = candidates::agents())]
@@ -113,6 +127,7 @@ pub(crate) async fn run(context: &Context, command: TokenCommand) -> Result<Exit
     if let TokenCommand::Create(args) = &command
         && let Some(owner) = &args.owner
     {
+        check_scopes(args)?;
         offer(context, args, owner).await?;
         return Ok(ExitStatus::SUCCESS);
     }
@@ -125,28 +140,62 @@ pub(crate) async fn run(context: &Context, command: TokenCommand) -> Result<Exit
         TokenCommand::Recover => {}
         TokenCommand::Rotate { name } => rotate(context, &client, &name).await?,
         TokenCommand::Create(args) => create(context, &client, args).await?,
-        TokenCommand::List(layout) => list(context, &client, layout).await?,
+        TokenCommand::List(listing) => list(context, &client, listing).await?,
         TokenCommand::Accept { id } => {
-            let token: Value = client
-                .post(&["v1", "tokens", id.as_str(), "accept"], &json!({}))
-                .await?;
+            let id = ids::typed(id.as_str(), LISTED)?;
+            let token: Value = client.post(&["v1", "tokens", &id, "accept"], &json!({})).await?;
             match context.console.format() {
                 Format::Json => context.console.document(&token)?,
-                Format::People => context.console.line(&format!("accepted {id}"))?,
+                Format::People => context
+                    .console
+                    .line(&format!("accepted {}", ids::short_of_target(&id)))?,
             }
         }
-        TokenCommand::Revoke { id } => {
-            client.delete(&["v1", "tokens", id.as_str()]).await?;
-            match context.console.format() {
-                Format::Json => context.console.document(&json!({"revoked": id}))?,
-                Format::People => context.console.line(&format!("revoked {id}"))?,
-            }
-        }
+        TokenCommand::Revoke { id, yes } => revoke(context, &client, id.as_str(), yes).await?,
     }
     Ok(ExitStatus::SUCCESS)
 }
 
+/// Shows the tokens that there are.
+const LISTED: &str = "countersign token list";
+
+async fn revoke(context: &Context, client: &Client, id: &str, is_confirmed: bool) -> Result<(), Failure> {
+    let id = ids::typed(id, LISTED)?;
+    let own: MeBody = client.get(&["v1", "me"], &Vec::new()).await?;
+    let own_id = own.token_id.as_str();
+    let is_own = own_id == id || IdPart::of(&id).is_some_and(|part| part.is_of(own_id));
+    if is_own && !is_confirmed {
+        let text = format!(
+            "{id} is {}, the token that this command line uses: without it nothing works here any more",
+            value::visible(&own.name)
+        );
+        return Err(Failure::usage(text).hint(format!("countersign token revoke {id} --yes")));
+    }
+    client.delete(&["v1", "tokens", &id]).await?;
+    match context.console.format() {
+        Format::Json => context.console.document(&json!({"revoked": id})),
+        Format::People => context
+            .console
+            .line(&format!("revoked {}", ids::short_of_target(&id))),
+    }
+}
+
+/// No server need be asked whether scopes go together.
+fn check_scopes(args: &CreateArgs) -> Result<(), Failure> {
+    let agents = (!args.agents.is_empty()).then(|| args.agents.iter().cloned().collect());
+    let authority = Authority::bound_to(agents);
+    auth::check_scopes(&args.scopes.iter().copied().collect(), &authority)
+        .map_err(|conflict| of_conflict(&conflict.to_string()))
+}
+
+fn of_conflict(text: &str) -> Failure {
+    Failure::new("scope-conflict", text)
+        .exit(ExitStatus::USAGE)
+        .hint("countersign token create --help")
+}
+
 async fn create(context: &Context, client: &Client, args: CreateArgs) -> Result<(), Failure> {
+    check_scopes(&args)?;
     let mut body = Map::new();
     body.insert("name".to_owned(), json!(args.name));
     body.insert("scopes".to_owned(), json!(args.scopes));
@@ -164,9 +213,15 @@ async fn create(context: &Context, client: &Client, args: CreateArgs) -> Result<
         return context.console.document(&token);
     }
     let NewTokenBody { token, secret } = read(token)?;
-    let (id, name) = (&token.id, value::visible(&token.name));
+    let (id, name) = (ids::short(token.id.as_str()), value::visible(&token.name));
     let scopes = value::joined(&token.scopes);
-    context.console.note(&format!("token {id} for {name}: {scopes}"));
+    let agents = match &token.agents {
+        Some(agents) => format!(", for {} alone", agents_in_words(agents)),
+        None => String::new(),
+    };
+    context
+        .console
+        .note(&format!("token {id} for {name}: {scopes}{agents}"));
     if token.proposed_by.is_some() {
         context.console.note(&format!(
             "it opens nothing until an admin of another owner accepts it: countersign token accept {id}"
@@ -175,6 +230,11 @@ async fn create(context: &Context, client: &Client, args: CreateArgs) -> Result<
     context.console.note("its secret is shown this once:");
     // Alone on standard output, so that it can go straight into a file.
     context.console.line(&secret)
+}
+
+fn agents_in_words(agents: &BTreeSet<AgentId>) -> String {
+    let word = if agents.len() == 1 { "agent" } else { "agents" };
+    format!("{word} {}", value::joined(agents))
 }
 
 async fn rotate(context: &Context, client: &Client, name: &str) -> Result<(), Failure> {
@@ -208,9 +268,15 @@ async fn live_token(client: &Client, name: &str) -> Result<String, Failure> {
         let named = tokens.iter().filter(|token| is_named(token, name));
         named.map(|token| token.id.to_string()).collect()
     };
-    let by_id = ids(|token, id| token.id.as_str() == id);
-    let by_name = || ids(|token, name| token.name == name);
-    let found = Some(by_id).filter(|ids| !ids.is_empty()).unwrap_or_else(by_name);
+    let found = [
+        ids(|token, id| token.id.as_str() == id),
+        ids(|token, name| token.name == name),
+        ids(|token, part| {
+            let part = IdPart::of(&part.to_ascii_lowercase());
+            part.is_some_and(|part| part.is_of(token.id.as_str()))
+        }),
+    ];
+    let found = found.into_iter().find(|ids| !ids.is_empty()).unwrap_or_default();
     match found.as_slice() {
         [id] => Ok(id.clone()),
         [] => Err(Failure::new(
@@ -219,7 +285,7 @@ async fn live_token(client: &Client, name: &str) -> Result<String, Failure> {
         )
         .hint("countersign token list")),
         several => Err(Failure::usage(format!(
-            "{} tokens have the name {}: {}",
+            "{} tokens have the name {}, or ids that begin or end so: {}",
             several.len(),
             value::visible(name),
             several.join(", ")
@@ -343,7 +409,7 @@ const AS_OWNER: &str =
 
 fn of_offer(error: &OfferError) -> Failure {
     match error {
-        OfferError::Token(conflict) => Failure::new("scope-conflict", conflict.to_string()),
+        OfferError::Token(conflict) => of_conflict(&conflict.to_string()),
         OfferError::Member(_) => Failure::usage(error.to_string()),
         OfferError::File(source) => Failure::new("state-dir", format!("{error}: {source}"))
             .exit(ExitStatus::CONFIG)
@@ -354,8 +420,13 @@ fn of_offer(error: &OfferError) -> Failure {
     }
 }
 
-async fn list(context: &Context, client: &Client, layout: Layout) -> Result<(), Failure> {
-    let items: Vec<Value> = client.list(&["v1", "tokens"], &Vec::new(), usize::MAX).await?;
+async fn list(
+    context: &Context,
+    client: &Client,
+    Listing { period, layout }: Listing,
+) -> Result<(), Failure> {
+    let items: Vec<Answer<TokenBody>> = client.list(&["v1", "tokens"], &Vec::new(), usize::MAX).await?;
+    let items = period.newest(context.clock.now(), items, |token| Some(token.created_at_ms));
     if context.console.format() == Format::Json {
         return context.console.document(&json!({ "items": items }));
     }
@@ -370,17 +441,16 @@ async fn list(context: &Context, client: &Client, layout: Layout) -> Result<(), 
         "REVOKED",
         "WAITS",
     ]);
-    let tokens: Vec<TokenBody> = read(items.into())?;
-    for token in &tokens {
+    for token in &items {
         table.row([
-            token.id.to_string(),
+            layout.id(token.id.as_str()),
             token.name.clone(),
             token.owner.to_string(),
             value::joined(&token.scopes),
             value::joined(token.agents.iter().flatten()),
-            layout.maybe_time(token.last_used_at_ms, value::local),
-            layout.maybe_time(token.expires_at_ms, value::local),
-            layout.maybe_time(token.revoked_at_ms, value::local),
+            layout.maybe_time(context, token.last_used_at_ms),
+            layout.maybe_time(context, token.expires_at_ms),
+            layout.maybe_time(context, token.revoked_at_ms),
             token
                 .proposed_by
                 .as_ref()
@@ -388,6 +458,6 @@ async fn list(context: &Context, client: &Client, layout: Layout) -> Result<(), 
                 .unwrap_or_default(),
         ]);
     }
-    let ids = tokens.iter().map(|token| token.id.as_str());
+    let ids = items.iter().map(|token| token.id.as_str());
     layout.print(context, ids, &table, "no tokens")
 }

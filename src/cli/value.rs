@@ -6,8 +6,8 @@ use jiff::{Timestamp, tz::TimeZone};
 use serde::Deserialize as _;
 use serde_json::Value;
 
+pub(crate) use countersign_domain::quoting::quoted;
 use countersign_domain::{Command, UnixMillis};
-pub(crate) use countersign_domain::{quoting::quoted, short_end};
 use countersign_policy::command::display;
 use countersign_wire::analysis::SegmentBody;
 

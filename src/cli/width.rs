@@ -10,7 +10,7 @@ use std::{
 use countersign_protocol::ByName;
 use countersign_wire::approval::{ApprovalBody, GrantChoiceBody, MuteBody, PatternBody, ProposalBody};
 
-use super::{context::Context, duration::parse_duration, failure::Failure, table::Table, value};
+use super::{candidates, context::Context, duration::parse_duration, failure::Failure, table::Table, value};
 
 /// The proposal that an answer with a limit and without a name narrows.
 const EXACT: &str = "exact";
@@ -19,7 +19,7 @@ const EXACT: &str = "exact";
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct WidthArgs {
     /// Remember it as this proposal of the question: exact, arguments or program
-    #[arg(long = "as", value_name = "PROPOSAL")]
+    #[arg(long = "as", value_name = "PROPOSAL", add = candidates::proposals())]
     proposal: Option<String>,
     /// Remember it for this time
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]

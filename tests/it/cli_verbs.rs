@@ -695,6 +695,13 @@ async fn wrong_input_is_answered_with_what_helps() {
         ),
         (
             &["runs", "show", "xyz"],
+            &[
+                "xyz is too short: give 8 characters of the id or more",
+                "hint: countersign runs list\n",
+            ],
+        ),
+        (
+            &["runs", "show", "xyzxyzxyz"],
             &["there is no such run", "hint: countersign runs list\n"],
         ),
         (&["runs", "list", "--limit", "x"], &["expected a whole number"]),

@@ -21,7 +21,7 @@ use crate::{
         failure::Failure,
         value,
     },
-    doctor::{Finding, Severity},
+    doctor::Finding,
 };
 
 /// Check the setup and suggest fixes
@@ -145,8 +145,7 @@ pub(crate) fn security(context: &Context, command: &SecurityCommand) -> Result<E
     Ok(examined.status())
 }
 
-/// How many findings there are of each severity.
-pub(crate) fn counts(context: &Context) -> Result<impl Fn(Severity) -> usize, Failure> {
-    let examined = Examined::new(context, None, Fixing::No, |_| true)?;
-    Ok(move |severity| examined.count(severity))
+/// What is found, the worst first.
+pub(crate) fn found(context: &Context) -> Result<Vec<Finding>, Failure> {
+    Ok(Examined::new(context, None, Fixing::No, |_| true)?.findings)
 }

@@ -9,4 +9,4 @@ mod examine;
 mod repair;
 mod show;
 
-pub(crate) use command::{DoctorArgs, SecurityCommand, counts, ready, run, security};
+pub(crate) use command::{DoctorArgs, SecurityCommand, found, ready, run, security};

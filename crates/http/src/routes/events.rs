@@ -10,7 +10,7 @@ use axum::{
 };
 use serde_json::value::RawValue;
 
-use countersign_domain::{AgentId, Principal, RunId, Scope, SessionKey, TokenId, UnixMillis};
+use countersign_domain::{AgentId, IdPart, Principal, RunId, Scope, SessionKey, TokenId, UnixMillis};
 use countersign_engine::{Presence, hint::hint};
 use countersign_ledger::{
     EventOrder, EventWindow,
@@ -29,6 +29,7 @@ use crate::{
     problem::{Code, Problem},
     reply::JsonReply,
     route_table::{RouteTable, routes},
+    short_id,
     sse::{self, Held, StillOpen},
     state::AppState,
 };
@@ -50,7 +51,7 @@ struct EventsQuery {
     agent_id: Option<AgentId>,
     /// Only this session's.
     session_key: Option<SessionKey>,
-    /// Only this run's.
+    /// Only this run's: its id, or a unique beginning or end of it of 8 characters or more.
     run_id: Option<RunId>,
     /// Whether output is streamed as it comes.
     output: Option<bool>,
@@ -125,6 +126,8 @@ fn limit(limit: usize) -> Result<usize, Problem> {
             (String = "text/event-stream"),
             (Page<Event> = "application/json"),
         )),
+        (status = NOT_FOUND, description = "not-found: no run has this part of an id"),
+        (status = CONFLICT, description = "id-ambiguous"),
         (status = NOT_ACCEPTABLE, description = "not-acceptable"),
         (status = SERVICE_UNAVAILABLE, description = "overloaded: too many streams"),
     ),
@@ -137,7 +140,11 @@ async fn events(
     QueryOf(query): QueryOf<EventsQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let filter = query.filter(&caller)?;
+    let run = match query.run_id.clone() {
+        Some(id) => Some(named_run(&state, &caller, id).await?),
+        None => None,
+    };
+    let filter = query.filter(&caller, run)?;
     let known = last_event_id(&headers)?.or(query.after);
     match wanted(&headers)? {
         Wanted::Page if query.approver.is_some() => {
@@ -260,11 +267,11 @@ async fn stream(
 }
 
 impl EventsQuery {
-    fn filter(&self, caller: &Principal) -> Result<EventFilter, Problem> {
+    fn filter(&self, caller: &Principal, run: Option<RunId>) -> Result<EventFilter, Problem> {
         let mut filter = EventFilter::default();
         filter.agent.clone_from(&self.agent_id);
         filter.session.clone_from(&self.session_key);
-        filter.run_id.clone_from(&self.run_id);
+        filter.run_id = run;
         filter.owner = owner(caller)?;
         filter.authority.clone_from(&caller.authority);
         filter.output = self.output.unwrap_or_default();
@@ -274,6 +281,19 @@ impl EventsQuery {
                 .with_types(types)
                 .map_err(|invalid| Problem::field("types", invalid.to_string())),
         }
+    }
+}
+
+/// The run that the query names, as a path names it. An id in full stands for itself: events may be there longer than the run, and
+/// a stream before it.
+async fn named_run(state: &AppState, caller: &Principal, id: RunId) -> Result<RunId, Problem> {
+    if IdPart::of(id.as_str()).is_none() {
+        return Ok(id);
+    }
+    let run = short_id::run(state, caller, id).await?;
+    match state.engine().records().run(caller, &run).await? {
+        Some(_) => Ok(run),
+        None => Err(Problem::unknown_run()),
     }
 }
 
