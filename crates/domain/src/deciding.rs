@@ -31,6 +31,7 @@ const FILES: &[&str] = &[
     ".cshrc",
     ".curlrc",
     ".emacs",
+    ".envrc",
     ".exrc",
     ".gdbinit",
     ".gitconfig",

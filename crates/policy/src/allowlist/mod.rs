@@ -44,6 +44,7 @@ pub use evaluation::{analyze, analyze_under};
 pub use index::{Entries, EntryIndex};
 pub use input::{AnalysisPolicy, AnalysisRequest, DenyRule, Protected, SkillBin};
 pub use keeps::Keeps;
+pub(crate) use writing::WRITES_DECIDING;
 
 #[cfg(test)]
 mod limits_tests;

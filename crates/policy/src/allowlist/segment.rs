@@ -13,6 +13,7 @@ use super::{
     keeps::Limits,
     proposal::Proposal,
     work::{EvaluatedSegment, SegmentContext, Target, Work},
+    writing::WRITES_DECIDING,
 };
 use crate::command::{
     Code, Finding, Rule, data_input,
@@ -490,7 +491,7 @@ impl Evaluation<'_> {
             return evaluated;
         }
         let detail = match reading.delegation {
-            _ if writes_deciding => "it may write a file that decides what programs start",
+            _ if writes_deciding => WRITES_DECIDING,
             Delegation::Unknown => {
                 "an argument is not known to leave alone what this program starts or loads"
             }

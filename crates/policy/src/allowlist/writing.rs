@@ -9,6 +9,9 @@ use crate::command::paths;
 /// Files of one segment that are looked up; of more, one may be among them.
 const MAX_OUTPUTS: usize = 1024;
 
+/// What a miss says where a segment may write such a file. The kernel keeps only those that are there.
+pub(crate) const WRITES_DECIDING: &str = "it may write a file that decides what programs start";
+
 impl Evaluation<'_> {
     /// Whether one of the files that a segment may write decides what programs start, as it reads or as links lead.
     pub(super) fn writes_deciding(&self, work: &Work<'_>, outputs: &[String]) -> bool {

@@ -11,7 +11,9 @@ use std::collections::BTreeMap;
 use countersign_domain::{Confine, FileIdentity, WritePlace};
 
 use crate::{
-    allowlist::{Analysis, AnalysisVerdict, Entry, MatchKind, Protected, SegmentReport, Typing},
+    allowlist::{
+        Analysis, AnalysisVerdict, Entry, MatchKind, Protected, SegmentReport, Typing, WRITES_DECIDING,
+    },
     command::{
         self, Code, PathLookup, Span, helpers, inline_eval::is_interpreter, multi_call, names::NameClass,
         paths,
@@ -204,8 +206,9 @@ fn named<'a>(
 
 /// The file of a program that starts what its words say.
 fn starter(name: &str, lookup: &dyn PathLookup) -> Option<FileIdentity> {
-    let found = lookup.inspect(&lookup.search(name)?)?;
-    let is_it = paths::base_name(&found.real) == name && is_of_system(&found.real);
+    let path = lookup.search(name)?;
+    let found = lookup.inspect(&path)?;
+    let is_it = paths::base_name(&found.real) == name && is_of_system(&path) && is_of_system(&found.real);
     is_it.then_some(found.identity)
 }
 
@@ -239,7 +242,8 @@ fn program_of(
     };
     let found = lookup.inspect(&path)?;
     let names = [paths::base_name(&path), paths::base_name(&found.real)];
-    let is_of_system = is_of_system(&found.real);
+    // A link elsewhere would let its owner choose which program is in the set.
+    let is_of_system = is_of_system(&path) && is_of_system(&found.real);
     let own = paths::base_name(&found.real);
     let is_several = multi_call::tells_by_name(own) && !SAME_UNDER_ANY_NAME.contains(&own);
     let is_code = || is_interpreter(&names) || command::names::runs_scripts(&found.real);
@@ -321,13 +325,14 @@ pub fn expect_holdable(
         path.and_then(|path| lookup.inspect(&path))
             .is_some_and(|found| set.contains(&found.identity))
     };
-    let is_kept = |code: Code, span: Span| {
+    let is_kept = |code: Code, span: Span, detail: &str| {
+        let is_of_starts = is_of_starts(code) && detail != WRITES_DECIDING;
         is_of_grammar(code)
-            || (is_of_starts(code) && is_of(analysis, span, lookup, &|file| starts_listed(file, set)))
-            || ((is_of_starts(code) || is_of_entries(code))
+            || (is_of_starts && is_of(analysis, span, lookup, &|file| starts_listed(file, set)))
+            || ((is_of_starts || is_of_entries(code))
                 && is_of(analysis, span, lookup, &|file| named.contains(&file.identity)))
     };
-    let stands_against_it = findings(analysis).find(|(code, span, _)| !is_kept(*code, *span));
+    let stands_against_it = findings(analysis).find(|(code, span, detail)| !is_kept(*code, *span, detail));
     if let Some((_, _, detail)) = stands_against_it {
         return Err(NotHeld::Understood(detail.to_owned()));
     }

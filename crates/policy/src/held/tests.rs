@@ -111,6 +111,7 @@ impl PathLookup for Machine {
     fn inspect(&self, path: &str) -> Option<Inspected> {
         let real = match path {
             "/usr/bin/python3" => "/usr/bin/python3.12",
+            "/home/a/bin/cat" => "/usr/bin/cat",
             "/usr/bin/vi" => "/usr/bin/vim.basic",
             "/usr/bin/readelf2" => "/usr/bin/busybox",
             path => path,
@@ -518,4 +519,30 @@ fn programs_that_are_named_are_in_the_set_and_run_held_where_they_have_no_entry(
     let text = "awk 1 f";
     assert!(is_holdable_miss(&analysis(text, &[], &[]), true));
     assert!(!is_holdable_miss(&analysis(text, &[], &[]), false));
+}
+
+#[test]
+fn a_link_elsewhere_does_not_choose_what_is_in_the_set() {
+    assert_eq!(set(&[entry("/home/a/bin/cat")], false), [""; 0]);
+    assert!(set(&[entry("/usr/bin/cat")], false).contains(&"/usr/bin/cat".to_owned()));
+}
+
+#[test]
+fn what_may_write_a_file_that_decides_what_starts_is_asked_about() {
+    let named = ["touch".to_owned()];
+    let terms = Terms {
+        named: &named,
+        ..terms(false)
+    };
+    let entries = [entry("touch")];
+    let set = programs(entries, &terms, &protected(), &Machine).unwrap();
+    for (text, is_held) in [
+        ("touch $x m", true),
+        ("touch .npmrc", false),
+        ("touch .envrc", false),
+    ] {
+        let analysis = analysis(text, &entries, &[]);
+        let judged = expect_holdable(text, &analysis, &set, &terms, &protected(), &Machine);
+        assert_eq!(judged.is_ok(), is_held, "{text}: {judged:?}");
+    }
 }
