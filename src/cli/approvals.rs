@@ -347,10 +347,11 @@ async fn show(context: &Context, client: &Client, id: &str) -> Result<ExitStatus
     table.append(&facts(&approval));
     context.console.table(&table, "")?;
     if approval.status == ApprovalStatus::Pending {
-        context.console.hint(&format!(
-            "countersign approvals resolve {} allow-once   (or allow-always, deny)",
-            approval.slug
-        ));
+        for verb in ["approve", "deny"] {
+            context
+                .console
+                .hint(&format!("countersign {verb} {}", approval.slug));
+        }
     }
     if approval.status == ApprovalStatus::Denied || approval.status == ApprovalStatus::Expired {
         for line in explain::ways_out_of_run(client, approval.run_id.as_str()).await {

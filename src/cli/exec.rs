@@ -419,9 +419,8 @@ pub(super) fn show_pending(context: &Context, pending: &Pending) {
         // Alone on its line, so that a terminal opens it and a person can copy it.
         context.console.note(&value::visible(url));
     }
-    context.console.hint(&format!(
-        "countersign approvals resolve {slug} allow-once   (or allow-always, deny)"
-    ));
+    context.console.hint(&format!("countersign approve {slug}"));
+    context.console.hint(&format!("countersign deny {slug}"));
 }
 
 /// Prints what is known of a run that goes on.
@@ -610,7 +609,12 @@ async fn finish(
     let exit = ExitStatus::of_run(&end);
     if context.console.format() == Format::Json {
         context.console.document(answer)?;
-        return Ok(exit);
+        // As where policy says it at once: the run, and the problem on standard error.
+        return if end.status == "denied" {
+            Err(denied(end))
+        } else {
+            Ok(exit)
+        };
     }
     if end.status == "denied" {
         let lines = explain::ways_out_of_run(client, &end.run_id).await;

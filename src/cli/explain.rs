@@ -150,6 +150,7 @@ fn ways_out(explained: &ExplanationBody, segments: &[SegmentBody]) -> Vec<String
         && let Some(program) = uncovered(segments)
     {
         lines.extend(pasted("to refuse it for good", &words_to_refuse(agent, program)));
+        lines.push(format!("(that refuses every command of {program})"));
     }
     lines
 }
@@ -171,11 +172,22 @@ fn pasted(lead: &str, words: &[&str]) -> Option<String> {
     (value::visible(&line) == line).then_some(line)
 }
 
-/// The name of the first program that nothing covers, or else of the first; `None` where the name is only known at run time.
+/// Programs of texts that do something else: nobody wants to refuse these.
+const IN_PASSING: [&str; 10] = [
+    "[", "cd", "date", "echo", "false", "printf", "pwd", "sleep", "test", "true",
+];
+
+/// The name of the last program that nothing covers, or else of the last: a text leads up to what it is for. `None` where the name
+/// is only known at run time.
 fn uncovered(segments: &[SegmentBody]) -> Option<&str> {
-    let open = segments.iter().find(|segment| segment.matched.kind == "none");
-    let name = &open.or_else(|| segments.first())?.executable;
-    let name = name.rsplit('/').next()?;
+    let is_it = |segment: &&SegmentBody| {
+        let name = segment.executable.rsplit('/').next();
+        !name.is_some_and(|name| IN_PASSING.contains(&name))
+    };
+    let mut open = segments.iter().filter(|segment| segment.matched.kind == "none");
+    let wanted = open.clone().rfind(is_it).or_else(|| open.next());
+    let all = || segments.iter().rfind(is_it).or_else(|| segments.first());
+    let name = wanted.or_else(all)?.executable.rsplit('/').next()?;
     let is_name = !name.is_empty()
         && name
             .chars()

@@ -70,9 +70,8 @@ async fn tell(context: &Context, server: &DemoServer, answerer: Answerer) -> Res
     if console.format() == Format::Json {
         return console.document(&json!({"steps": story.into_steps()}));
     }
-    console.line(
-        "\nA server to keep:\n  countersign init\n  countersign serve\n  countersign exec -- git status",
-    )
+    console
+        .line("\nA server to keep:\n  countersign init\n  countersign serve\n  countersign exec -- uname -a")
 }
 
 /// Ends when the demo is to end: its server must not stay behind.

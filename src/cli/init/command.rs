@@ -296,10 +296,7 @@ fn next_commands(context: &Context) -> Vec<String> {
         Some(directory) => format!("countersign --state-dir {}", quoted(&directory.to_string_lossy())),
         None => "countersign".to_owned(),
     };
-    vec![
-        format!("{program} serve"),
-        format!("{program} exec -- git status"),
-    ]
+    vec![format!("{program} serve"), format!("{program} exec -- uname -a")]
 }
 
 #[cfg(test)]
