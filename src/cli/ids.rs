@@ -45,12 +45,12 @@ pub(crate) fn typed(id: &str, list: &str) -> Result<String, Failure> {
 
 /// What names a run on the command line. That it is long enough is for [`run`] to say, with what helps.
 pub(crate) fn parse_run(text: &str) -> Result<RunId, String> {
-    RunId::parse(&lower(text)).map_err(|error| error.to_string())
+    RunId::parse(lower(text)).map_err(|error| error.to_string())
 }
 
 /// What names a token on the command line.
 pub(crate) fn parse_token(text: &str) -> Result<TokenId, String> {
-    TokenId::parse(&lower(text)).map_err(|error| error.to_string())
+    TokenId::parse(lower(text)).map_err(|error| error.to_string())
 }
 
 /// The run that was typed, in full or in part.

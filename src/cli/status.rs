@@ -238,14 +238,13 @@ async fn last_denial(client: &Client) -> Result<Option<LastDenial>, Failure> {
         },
         None => None,
     };
-    let run = match run {
-        Some(run) => Some(run),
+    let run = if run.is_some() {
+        run
+    } else {
         // Events are kept for less time than runs.
-        None => {
-            let query: Query = vec![("status", "denied".to_owned())];
-            let runs: Vec<RunBody> = client.list(&["v1", "runs"], &query, MOST_COUNTED).await?;
-            runs.into_iter().max_by_key(ended)
-        }
+        let query: Query = vec![("status", "denied".to_owned())];
+        let runs: Vec<RunBody> = client.list(&["v1", "runs"], &query, MOST_COUNTED).await?;
+        runs.into_iter().max_by_key(ended)
     };
     Ok(run.map(|run| LastDenial {
         at_ms: ended(&run),

@@ -25,7 +25,9 @@ pub(crate) fn render(contract: Json, errors: &str) -> Result<String, Error> {
     );
     let usual = shown(usual.into_iter());
     let values = context! { codes, chapters, usual, contract => Serde(contract) };
-    environment.render_named_str("page.html", include_str!("page.html"), values)
+    let page = environment.render_named_str("page.html", include_str!("page.html"), values)?;
+    // Nothing is shown for a line break between two elements.
+    Ok(page.replace(">\n<", "><"))
 }
 
 /// A row of the catalogue.
@@ -43,7 +45,7 @@ fn row(line: &str) -> Option<Value> {
 }
 
 /// Longer examples of answers stand in the contract alone, but for those that every client reads.
-const LONGEST_ANSWER: usize = 120;
+const LONGEST_ANSWER: usize = 100;
 const IN_FULL: [&str; 2] = ["exec", "get_run"];
 
 /// A status and the codes that it may have.
