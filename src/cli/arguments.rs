@@ -116,7 +116,7 @@ pub(crate) fn command_line() -> clap::Command {
     after_help = "Examples:
   countersign demo                        # the main job on a throw-away state directory
   countersign init && countersign serve   # a real one
-  countersign exec -- uname -a            # ask for a command
+  countersign exec -- git status          # ask for a command
 
 Environment: COUNTERSIGN_URL and COUNTERSIGN_TOKEN name a server, OPENCLAW_STATE_DIR a state
 directory, NO_COLOR turns colours off. COUNTERSIGN_PAGER or PAGER names the pager of long lists at

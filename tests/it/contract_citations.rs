@@ -727,69 +727,6 @@ fn events_have_the_members_of_the_program() {
 }
 
 #[test]
-fn the_reference_tells_of_events_as_the_program_does() {
-    let contract: Value = serde_json::from_str(&read("openapi/openapi.json")).expect("a document");
-    let schemas = &contract["components"]["schemas"];
-    let mapping = schemas["Event"]["discriminator"]["mapping"]
-        .as_object()
-        .expect("types");
-    let page = read("crates/http/reference/page.html");
-    let table = page
-        .split("{% for type, when, members in [")
-        .nth(1)
-        .and_then(|rest| rest.split("] %}").next())
-        .expect("the table of events");
-    let texts: Vec<&str> = table.split('"').skip(1).step_by(2).collect();
-    let mut told = BTreeSet::new();
-    for row in texts.chunks(3) {
-        let &[kind, _when, members] = row else {
-            panic!("three cells: {row:?}")
-        };
-        told.insert(kind);
-        let form = mapping[kind].as_str().expect("a schema");
-        let schema = &schemas[form.rsplit('/').next().expect("a name")];
-        let required: BTreeSet<&str> = schema["required"]
-            .as_array()
-            .expect("names")
-            .iter()
-            .filter_map(Value::as_str)
-            .collect();
-        let properties = schema["properties"].as_object().expect("members");
-        // In parentheses stands what a member says; commas there part no members.
-        let mut depth = 0;
-        let members: Vec<&str> = members
-            .split(|c: char| {
-                depth += i32::from(c == '(') - i32::from(c == ')');
-                c == ',' && depth == 0
-            })
-            .collect();
-        let written: BTreeSet<(&str, bool)> = members
-            .into_iter()
-            .map(|member| {
-                let name = member.split('`').nth(1).expect("a name");
-                let values = member.split('`').skip(3).step_by(2);
-                for value in values {
-                    let form = &properties[name];
-                    let form = form["$ref"]
-                        .as_str()
-                        .map_or(form, |form| &schemas[form.rsplit('/').next().expect("a name")]);
-                    let words = form["enum"].as_array().expect("words");
-                    assert!(words.iter().any(|word| word == value), "{kind}: {name}: {value}");
-                }
-                (name, !member.contains("(optional"))
-            })
-            .collect();
-        let there: BTreeSet<(&str, bool)> = properties
-            .keys()
-            .filter(|name| *name != "type")
-            .map(|name| (name.as_str(), required.contains(name.as_str())))
-            .collect();
-        assert_eq!(written, there, "{kind}");
-    }
-    assert_eq!(told, mapping.keys().map(String::as_str).collect());
-}
-
-#[test]
 fn keys_of_the_policy_are_in_the_contract() {
     let defaults = read("docs/defaults.md");
     let policy = defaults
