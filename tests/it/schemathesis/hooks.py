@@ -108,7 +108,7 @@ def filter_failure(context, failure, case, response):
     # What is counted begins at a time that is near, and every agent is not one.
     known += ("expected a time within the last 30 days", "expected one agent")
     # Of several answers each is about another question, and an allow has the digest of what was shown.
-    known += ("expected each id once", "with every answer but deny")
+    known += ("expected each id once", "with every answer but deny", "expected mute or never, not both")
     # What an answer stores, and whose a link is, depends on another member. A directory has one spelling only.
     known += ("with allow-always alone", "only with name", "without . and ..", "without control characters")
     # Names of live tokens are taken.
