@@ -148,16 +148,7 @@ fn entries(count: usize) -> Vec<Entry<'static>> {
     });
     let patterns = filler.chain(["/usr/**/git", "head", "/usr/**/l?"].map(str::to_owned));
     patterns
-        .map(|pattern| Entry {
-            owner: "main",
-            id: "00000000-0000-4000-8000-000000000000",
-            pattern: pattern.leak(),
-            arg_pattern: None,
-            source: None,
-            command_sha256: None,
-            typing: Typing::Nothing,
-            confine: None,
-        })
+        .map(|pattern| Entry::plain("main", "00000000-0000-4000-8000-000000000000", pattern.leak()))
         .collect()
 }
 

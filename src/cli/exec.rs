@@ -639,6 +639,9 @@ fn show_end(context: &Context, end: &RunEnd) {
 /// A denial that came after the wait looks like one that came at once.
 fn denied(end: RunEnd) -> Failure {
     let problem = ProblemBody {
+        r#type: "/docs#exec-denied".to_owned(),
+        title: "The command was denied".into(),
+        instance: format!("/v1/runs/{}", end.run_id),
         code: "exec-denied".into(),
         detail: end.detail.unwrap_or_else(|| "the command did not run".to_owned()),
         reason: end.reason.map(|reason| reason.to_string().into()),

@@ -172,7 +172,7 @@ fn pasted(lead: &str, words: &[&str]) -> Option<String> {
     (value::visible(&line) == line).then_some(line)
 }
 
-/// Programs of texts that do something else: nobody wants to refuse these.
+/// Programs that a text starts on its way to something else. A rule against one of them would miss what the text is for.
 const IN_PASSING: [&str; 10] = [
     "[", "cd", "date", "echo", "false", "printf", "pwd", "sleep", "test", "true",
 ];

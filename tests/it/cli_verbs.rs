@@ -464,6 +464,50 @@ async fn an_answer_that_says_no_ends_with_the_same_lines() {
     assert_eq!(server.cli(&call).await.code, Some(0));
 }
 
+/// The run on standard output, the problem on standard error: as where policy says no at once.
+#[tokio::test]
+async fn an_answer_that_says_no_is_a_problem_under_json() {
+    let server = TestServer::asking().start().await;
+    let call = ["--json", "exec", "--", "/bin/date"];
+    let waits = tokio::spawn(TestServer::finish(server.invocation(&call)));
+    let pending = eventually(
+        "asked",
+        || async { server.operator().pending().await },
+        |pending| !pending.is_empty(),
+    )
+    .await;
+    server.operator().decided(pending[0].text("id"), "deny").await;
+    let denied = waits.await.expect("it ends");
+    assert_eq!(denied.code, Some(77), "{denied:?}");
+    let run: Value = serde_json::from_str(&denied.stdout).expect("a run");
+    assert_eq!(run["status"], "denied");
+    let last = denied.stderr.lines().last().expect("a line");
+    let problem: Value = serde_json::from_str(last).expect("a problem");
+    assert_eq!(problem["code"], "exec-denied", "{denied:?}");
+    for member in ["type", "title", "instance"] {
+        assert!(!problem.text(member).is_empty(), "{denied:?}");
+    }
+}
+
+/// Refusing `echo` would miss what a text is for.
+#[tokio::test]
+async fn the_line_that_refuses_for_good_names_what_a_text_leads_up_to() {
+    let server = TestServer::asking().start().await;
+    for (text, program) in [
+        ("echo begin && git push && echo end", "git"),
+        ("cd /tmp && cargo build; echo done", "cargo"),
+        ("echo alone", "echo"),
+    ] {
+        let explained = server.cli(&["policy", "explain", "-c", text]).await;
+        let words = pasted(&explained, TO_REFUSE);
+        assert_eq!(words.last().map(String::as_str), Some(program), "{explained:?}");
+        assert_says(
+            &explained.stdout,
+            &format!("(that refuses every command of {program})"),
+        );
+    }
+}
+
 #[tokio::test]
 async fn where_no_entry_helps_the_one_command_that_does_is_named() {
     let server = TestServer::full()

@@ -506,6 +506,8 @@ async fn a_trial_that_cannot_be_one_is_refused_with_the_reason() {
         let problem = problem.problem(400, "invalid-request");
         let told = problem["detail"].as_str().unwrap_or_default().to_owned();
         assert!(told.contains(says), "{told} lacks {says}");
+        // The text that was sent lies in no file.
+        assert!(!told.contains("openclaw.json"), "{told}");
     };
     refused(json!({ "document": "{\"version\": 2}" }), "document: ").await;
     refused(json!({ "document": "" }), "document: ").await;

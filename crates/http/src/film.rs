@@ -57,7 +57,7 @@ fn draw_on(
 ) -> io::Result<(FramesBody, Option<PausedFilm>)> {
     let start = begun.as_ref().map_or(0, |paused| paused.at);
     let mut film = match begun {
-        Some(paused) => Film::resume(paused, length, after_ms, gone),
+        Some(paused) => Film::on(paused.drawing, length, after_ms, gone),
         None => Film::new(length, after_ms, gone),
     };
     let mut stopped = None;
@@ -93,16 +93,26 @@ impl Recorded {
     }
 }
 
+/// What a recording has drawn, from its beginning on.
+#[derive(Debug)]
+struct Drawing {
+    screen: Screen,
+    size: TerminalSize,
+    /// Between two pictures, at least.
+    pause: Duration,
+    now: Duration,
+    /// When the last picture was taken.
+    taken: Option<Duration>,
+    /// Something was written since.
+    is_changed: bool,
+    /// How much output was drawn.
+    drawn: usize,
+}
+
 /// A recording that is drawn in part: it goes on where an answer was full.
 #[derive(Debug)]
 struct PausedFilm {
-    screen: Screen,
-    size: TerminalSize,
-    pause: Duration,
-    now: Duration,
-    taken: Option<Duration>,
-    is_changed: bool,
-    drawn: usize,
+    drawing: Drawing,
     /// The frame of the spool to go on with.
     at: u64,
     /// The moment of the last picture that was told.
@@ -149,7 +159,7 @@ impl PausedFilms {
 
     /// Keeps one, unless its screen is too large.
     fn keep(&self, of: Recorded, film: PausedFilm) {
-        let cells = usize::from(film.size.rows()) * usize::from(film.size.cols());
+        let cells = usize::from(film.drawing.size.rows()) * usize::from(film.drawing.size.cols());
         if cells > MOST_PAUSED_CELLS {
             return;
         }
@@ -163,16 +173,8 @@ impl PausedFilms {
 }
 
 struct Film {
-    screen: Screen,
-    size: TerminalSize,
-    /// Between two pictures, at least.
-    pause: Duration,
+    drawing: Drawing,
     after_ms: Option<u64>,
-    now: Duration,
-    /// When the last picture was taken.
-    taken: Option<Duration>,
-    /// Something was written since.
-    is_changed: bool,
     /// What the last picture of the answer showed.
     shown: Vec<Row>,
     frames: Vec<FrameBody>,
@@ -180,82 +182,63 @@ struct Film {
     next_after_ms: Option<u64>,
     lost_at: Option<Duration>,
     length: Duration,
-    /// How much output was drawn.
-    drawn: usize,
     gone: CancellationToken,
 }
 
 impl Film {
     fn new(length: Duration, after_ms: Option<u64>, gone: CancellationToken) -> Self {
-        Self {
+        let drawing = Drawing {
             screen: Screen::new(TerminalSize::DEFAULT),
             size: TerminalSize::DEFAULT,
             pause: LEAST_PAUSE.max(length / MOST_FRAMES),
-            after_ms,
             now: Duration::ZERO,
             taken: None,
             is_changed: false,
+            drawn: 0,
+        };
+        Self::on(drawing, length, after_ms, gone)
+    }
+
+    /// Goes on with what an answer before has drawn. Its first picture is a complete one.
+    fn on(drawing: Drawing, length: Duration, after_ms: Option<u64>, gone: CancellationToken) -> Self {
+        Self {
+            drawing,
+            after_ms,
             shown: Vec::new(),
             frames: Vec::new(),
             text: 0,
             next_after_ms: None,
             lost_at: None,
             length,
-            drawn: 0,
             gone,
-        }
-    }
-
-    /// Goes on with what an answer before has drawn. Its first picture is a complete one.
-    fn resume(paused: PausedFilm, length: Duration, after_ms: Option<u64>, gone: CancellationToken) -> Self {
-        let PausedFilm {
-            screen,
-            size,
-            pause,
-            now,
-            taken,
-            is_changed,
-            drawn,
-            at: _,
-            after_ms: _,
-        } = paused;
-        Self {
-            screen,
-            size,
-            pause,
-            now,
-            taken,
-            is_changed,
-            drawn,
-            ..Self::new(length, after_ms, gone)
         }
     }
 
     fn event(&mut self, event: Event<'_>) -> io::Result<()> {
         match event {
             Event::Time(elapsed) => {
-                if elapsed > self.now {
+                if elapsed > self.drawing.now {
                     self.perhaps_take(elapsed)?;
-                    self.now = elapsed;
+                    self.drawing.now = elapsed;
                 }
             }
             Event::Size(size) => {
-                self.size = size;
-                self.screen.resize(size);
-                self.is_changed = true;
+                self.drawing.size = size;
+                self.drawing.screen.resize(size);
+                self.drawing.is_changed = true;
             }
             Event::Output(_stream, bytes) => {
-                self.is_changed = true;
-                for piece in bytes.chunks(self.screen.portion()) {
+                self.drawing.is_changed = true;
+                for piece in bytes.chunks(self.drawing.screen.portion()) {
                     if self.gone.is_cancelled() {
                         return Err(io::ErrorKind::Interrupted.into());
                     }
-                    if self.drawn > MOST_DRAWN {
-                        self.lost_at.get_or_insert(self.now);
+                    if self.drawing.drawn > MOST_DRAWN {
+                        self.lost_at.get_or_insert(self.drawing.now);
                         return Err(io::ErrorKind::StorageFull.into());
                     }
-                    self.drawn += piece.len();
-                    self.screen.push(piece, 0);
+                    self.drawing.drawn += piece.len();
+                    self.drawing.screen.push(piece, 0);
                 }
             }
             // What was typed is on the screen where the terminal showed it.
@@ -267,16 +250,17 @@ impl Film {
     /// Takes a picture of the moment that ends now, unless the one before is too near.
     fn perhaps_take(&mut self, next: Duration) -> io::Result<()> {
         let is_due = self
+            .drawing
             .taken
-            .is_none_or(|taken| next.saturating_sub(taken) >= self.pause);
-        if self.is_changed && is_due {
+            .is_none_or(|taken| next.saturating_sub(taken) >= self.drawing.pause);
+        if self.drawing.is_changed && is_due {
             self.take()?;
         }
         Ok(())
     }
 
     fn take(&mut self) -> io::Result<()> {
-        let at = self.now;
+        let at = self.drawing.now;
         let at_ms = millis(at);
         let is_told = self.after_ms.is_none_or(|after| at_ms > after) && self.lost_at.is_none();
         // Nothing is changed then: the next answer takes it.
@@ -284,12 +268,12 @@ impl Film {
             self.next_after_ms = self.frames.last().map(|frame| frame.at_ms);
             return Err(io::ErrorKind::StorageFull.into());
         }
-        self.taken = Some(at);
-        self.is_changed = false;
+        self.drawing.taken = Some(at);
+        self.drawing.is_changed = false;
         if !is_told {
             return Ok(());
         }
-        let Some(cells) = self.screen.cells() else {
+        let Some(cells) = self.drawing.screen.cells() else {
             self.lost_at = Some(at);
             return Ok(());
         };
@@ -314,9 +298,9 @@ impl Film {
         self.shown = cells;
         self.frames.push(FrameBody {
             at_ms,
-            rows: self.size.rows(),
-            cols: self.size.cols(),
-            cursor: self.screen.shown_cursor(),
+            rows: self.drawing.size.rows(),
+            cols: self.drawing.size.cols(),
+            cursor: self.drawing.screen.shown_cursor(),
             changed,
         });
         Ok(())
@@ -333,24 +317,18 @@ impl Film {
 
     /// The answer, and what the next one goes on with at this place of the spool.
     fn end(mut self, place: Option<u64>) -> (FramesBody, Option<PausedFilm>) {
-        if self.is_changed && self.next_after_ms.is_none() {
+        if self.drawing.is_changed && self.next_after_ms.is_none() {
             // Where it does not fit any more, `take` says so in `next_after_ms`.
             drop(self.take());
         }
         let body = FramesBody {
             frames: self.frames,
             next_after_ms: self.next_after_ms,
-            length_ms: millis(self.length.max(self.now)),
+            length_ms: millis(self.length.max(self.drawing.now)),
             lost_at_ms: self.lost_at.map(millis),
         };
         let paused = place.zip(self.next_after_ms).map(|(at, after_ms)| PausedFilm {
-            screen: self.screen,
-            size: self.size,
-            pause: self.pause,
-            now: self.now,
-            taken: self.taken,
-            is_changed: self.is_changed,
-            drawn: self.drawn,
+            drawing: self.drawing,
             at,
             after_ms,
         });
@@ -501,7 +479,7 @@ mod tests {
         let (mut all, mut after) = (Vec::new(), None);
         loop {
             let begun = after.filter(|_| goes_on).and_then(|after| films.take(&of, after));
-            let before = begun.as_ref().map_or(0, |paused| paused.drawn);
+            let before = begun.as_ref().map_or(0, |paused| paused.drawing.drawn);
             let spool = Counted {
                 bytes: Cursor::new(bytes),
                 read: &read,
@@ -511,7 +489,7 @@ mod tests {
             let (body, paused) = answer.unwrap();
             after = body.next_after_ms;
             assert_eq!(paused.is_some(), after.is_some());
-            drawn += paused.as_ref().map_or(0, |paused| paused.drawn - before);
+            drawn += paused.as_ref().map_or(0, |paused| paused.drawing.drawn - before);
             if let Some(paused) = paused {
                 films.keep(of.clone(), paused);
             }
@@ -559,13 +537,15 @@ mod tests {
             inline: None,
         };
         let paused = |size: TerminalSize| PausedFilm {
-            screen: Screen::new(size),
-            size,
-            pause: LEAST_PAUSE,
-            now: Duration::ZERO,
-            taken: None,
-            is_changed: false,
-            drawn: 0,
+            drawing: Drawing {
+                screen: Screen::new(size),
+                size,
+                pause: LEAST_PAUSE,
+                now: Duration::ZERO,
+                taken: None,
+                is_changed: false,
+                drawn: 0,
+            },
             at: 0,
             after_ms: 7,
         };

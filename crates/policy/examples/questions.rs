@@ -574,16 +574,9 @@ impl World {
             .iter()
             .map(|name| format!("/usr/bin/{name}"))
             .collect();
-        let plain = patterns.iter().map(|pattern| Entry {
-            owner: self.agent.as_str(),
-            id: pattern,
-            pattern,
-            arg_pattern: None,
-            source: None,
-            command_sha256: None,
-            typing: Typing::Nothing,
-            confine: None,
-        });
+        let plain = patterns
+            .iter()
+            .map(|pattern| Entry::plain(self.agent.as_str(), pattern, pattern));
         let learned = entries_of(stored).map(|stored| stored.entry(&self.agent));
         let starters = self.starters.iter().map(|(starter, confine)| Entry {
             owner: self.agent.as_str(),

@@ -48,6 +48,15 @@ pub struct SettingsProblem {
 }
 
 impl SettingsProblem {
+    /// What is wrong and with which key, in one line, for a text that lies in no file.
+    pub fn without_source(&self) -> String {
+        let problem = one_line(&self.problem.to_string());
+        match &self.key {
+            Some(key) => format!("{}: {problem}", one_line(key)),
+            None => problem,
+        }
+    }
+
     /// A problem with a whole file, variable or flag.
     pub(super) const fn whole(source: Source, problem: Problem) -> Self {
         Self {
@@ -69,11 +78,7 @@ impl SettingsProblem {
 
 impl fmt::Display for SettingsProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", self.source)?;
-        if let Some(key) = &self.key {
-            write!(f, "{}: ", one_line(key))?;
-        }
-        f.write_str(&one_line(&self.problem.to_string()))
+        write!(f, "{}: {}", self.source, self.without_source())
     }
 }
 

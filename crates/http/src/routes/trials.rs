@@ -16,6 +16,7 @@ use serde_json::json;
 use tokio::time::Instant;
 use utoipa::ToSchema;
 
+use countersign_config::settings::SettingsProblem;
 use countersign_domain::{AgentId, Authority, Host, Principal, Run, Security, SessionKey, UnixMillis};
 use countersign_engine::{
     candidate::Candidate,
@@ -322,7 +323,7 @@ impl Fallbacks {
 fn unusable(unusable: UnusableCandidate) -> Problem {
     match unusable {
         UnusableCandidate::Config(problems) => {
-            let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            let lines: Vec<String> = problems.iter().map(SettingsProblem::without_source).collect();
             Problem::field("config", lines.join("; "))
         }
         UnusableCandidate::Document(refusal) => Problem::field("document", refusal.to_string()),

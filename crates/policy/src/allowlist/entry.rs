@@ -48,6 +48,22 @@ pub struct Entry<'a> {
     pub confine: Option<&'a ConfineRule>,
 }
 
+impl<'a> Entry<'a> {
+    /// One for a program with any arguments, which says nothing else.
+    pub const fn plain(owner: &'a str, id: &'a str, pattern: &'a str) -> Self {
+        Self {
+            owner,
+            id,
+            pattern,
+            arg_pattern: None,
+            source: None,
+            command_sha256: None,
+            typing: Typing::Nothing,
+            confine: None,
+        }
+    }
+}
+
 /// An entry with a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grant<'a> {

@@ -165,16 +165,7 @@ fn leak(text: impl Into<String>) -> &'static str {
 }
 
 fn entry(pattern: &str) -> Entry<'static> {
-    Entry {
-        owner: "main",
-        id: leak(format!("id of {pattern}")),
-        pattern: leak(pattern),
-        arg_pattern: None,
-        source: None,
-        command_sha256: None,
-        typing: Typing::Nothing,
-        confine: None,
-    }
+    Entry::plain("main", leak(format!("id of {pattern}")), leak(pattern))
 }
 
 fn grant(pattern: &'static str) -> Grant<'static> {

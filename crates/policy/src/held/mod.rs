@@ -11,9 +11,7 @@ use std::collections::BTreeMap;
 use countersign_domain::{Confine, FileIdentity, WritePlace};
 
 use crate::{
-    allowlist::{
-        Analysis, AnalysisVerdict, Entry, MatchKind, Protected, SegmentReport, Typing, WRITES_DECIDING,
-    },
+    allowlist::{Analysis, AnalysisVerdict, Entry, MatchKind, Protected, SegmentReport, WRITES_DECIDING},
     command::{
         self, Code, PathLookup, Span, helpers, inline_eval::is_interpreter, multi_call, names::NameClass,
         paths,
@@ -188,16 +186,7 @@ fn named<'a>(
     protected: &'a Protected,
     lookup: &'a dyn PathLookup,
 ) -> impl Iterator<Item = FileIdentity> + 'a {
-    let entry = |pattern: &'a String| Entry {
-        owner: "",
-        id: "",
-        pattern,
-        arg_pattern: None,
-        source: None,
-        command_sha256: None,
-        typing: Typing::Nothing,
-        confine: None,
-    };
+    let entry = |pattern: &'a String| Entry::plain("", "", pattern);
     terms
         .named
         .iter()

@@ -4,8 +4,7 @@ use serde_json::json;
 use super::{MAX_PROGRAMS, NotHeld, Terms, expect_holdable, is_holdable_miss, programs};
 use crate::{
     allowlist::{
-        Analysis, AnalysisPolicy, AnalysisRequest, DenyRule, Entries, Entry, Keeps, Protected, Typing,
-        analyze,
+        Analysis, AnalysisPolicy, AnalysisRequest, DenyRule, Entries, Entry, Keeps, Protected, analyze,
     },
     command::{DirectoryTrust, Inspected, PathLookup, syntax::Grammar},
     confine::ConfineRule,
@@ -144,16 +143,7 @@ impl PathLookup for Machine {
 }
 
 const fn entry(pattern: &str) -> Entry<'_> {
-    Entry {
-        owner: "main",
-        id: "1",
-        pattern,
-        arg_pattern: None,
-        source: None,
-        command_sha256: None,
-        typing: Typing::Nothing,
-        confine: None,
-    }
+    Entry::plain("main", "1", pattern)
 }
 
 fn protected() -> Protected {
