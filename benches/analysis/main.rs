@@ -8,9 +8,7 @@ use std::{collections::BTreeMap, path::PathBuf, sync::LazyLock};
 use countersign_domain::{AgentId, Command, CommandInput, EnvOverrides, FileIdentity, UnixMillis};
 use countersign_hosts::{path_lookup::SystemLookup, peer_fs::Files};
 use countersign_policy::{
-    allowlist::{
-        Analysis, AnalysisPolicy, AnalysisRequest, Entries, Entry, EntryIndex, Protected, Typing, analyze,
-    },
+    allowlist::{Analysis, AnalysisPolicy, AnalysisRequest, Entries, Entry, EntryIndex, Protected, analyze},
     command::{DirectoryTrust, Inspected, PathLookup, parser},
     pattern::{PathCase, PatternCache},
 };
