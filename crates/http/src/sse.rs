@@ -1,6 +1,6 @@
 //! Server-sent events: a subscription as a response body.
 
-use std::{convert::Infallible, ops::RangeInclusive, pin::Pin, sync::Arc, time::Duration};
+use std::{convert::Infallible, pin::Pin, sync::Arc, time::Duration};
 
 use axum::{
     body::Body,
@@ -25,16 +25,6 @@ use crate::{
 /// A comment this often keeps proxies from closing a quiet stream.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
-/// How many bytes a stream sends at once, roughly, where more events wait than one.
-const AT_ONCE: usize = 32 * 1024;
-
-/// A stream that has sent something waits this long for each stream there is before it looks again. Where a thousand listen,
-/// telling all of them takes longer than that anyway, and what comes meanwhile is sent at once.
-const TURN: Duration = Duration::from_micros(20);
-
-/// The longest and the shortest of such pauses: a timer knows milliseconds.
-const PAUSES: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_millis(20);
-
 /// Pause before the log is asked again when it could not be read.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -57,8 +47,6 @@ struct Stream {
     heartbeat: tokio::time::Interval,
     stopped: Pin<Box<WaitForCancellationFutureOwned>>,
     ended: bool,
-    /// When it may look for events again.
-    next_turn: Option<Instant>,
     still_open: StillOpen,
     /// Frees the place, and tells the engine that an approver has left, when the client does.
     _held: Vec<Held>,
@@ -80,7 +68,6 @@ pub(crate) fn response(
         heartbeat: heartbeat(),
         stopped: Box::pin(stop.cancelled_owned()),
         ended: false,
-        next_turn: None,
         still_open,
         _held: held,
     };
@@ -140,12 +127,15 @@ pub(crate) fn comment() -> Event {
 
 impl Stream {
     async fn next(&mut self) -> Option<Bytes> {
-        self.pause().await;
         while !self.ended {
             tokio::select! {
                 biased;
                 item = self.subscription.next() => match item {
-                    Ok(Some(item)) => return Some(self.with_what_waits(&item)),
+                    Ok(Some(StreamItem::Event(event))) => {
+                        self.ended = event.event_type == EventType::ServerShutdown;
+                        return Some(self.frames.of(&event));
+                    }
+                    Ok(Some(StreamItem::Gap { oldest })) => return Some(gap(oldest, self.clock.now())),
                     Ok(None) => return None,
                     Err(error) => {
                         tracing::warn!(%error, "an event stream waits for the log");
@@ -160,46 +150,6 @@ impl Stream {
             }
         }
         None
-    }
-
-    /// Waits until it is this stream's turn again, or the server stops.
-    async fn pause(&mut self) {
-        if let Some(turn) = self.next_turn.take() {
-            tokio::select! {
-                () = tokio::time::sleep_until(turn) => {}
-                () = &mut self.stopped => {}
-            }
-        }
-    }
-
-    /// The lines of an item, and of those that wait already.
-    fn with_what_waits(&mut self, item: &StreamItem) -> Bytes {
-        let first = self.lines(item);
-        let mut more = Vec::new();
-        while !self.ended
-            && first.len() + more.len() < AT_ONCE
-            && let Some(item) = self.subscription.next_ready()
-        {
-            more.extend_from_slice(&self.lines(&item));
-        }
-        // Each stream holds the frames.
-        let streams = u32::try_from(Arc::strong_count(&self.frames)).unwrap_or(u32::MAX);
-        let pause = TURN.saturating_mul(streams).min(*PAUSES.end());
-        self.next_turn = (pause >= *PAUSES.start()).then(|| Instant::now() + pause);
-        if more.is_empty() {
-            return first;
-        }
-        [&*first, &*more].concat().into()
-    }
-
-    fn lines(&mut self, item: &StreamItem) -> Bytes {
-        match item {
-            StreamItem::Event(event) => {
-                self.ended = event.event_type == EventType::ServerShutdown;
-                self.frames.of(event)
-            }
-            StreamItem::Gap { oldest } => gap(*oldest, self.clock.now()),
-        }
     }
 }
 

@@ -56,22 +56,14 @@ impl Streamed {
             .unwrap();
     }
 
-    fn frames() -> Arc<Frames> {
+    fn stream(&self, start: Start) -> Lines {
+        let subscription = self.ledger.subscribe(EventFilter::default(), start);
         let endpoint = Endpoint {
             address: ([127, 0, 0, 1], 1).into(),
             transport: Transport::Plain,
         };
-        Arc::new(Frames::new(Links::new(None, endpoint)))
-    }
-
-    fn stream(&self, start: Start) -> Lines {
-        self.stream_with(Self::frames(), start)
-    }
-
-    fn stream_with(&self, frames: Arc<Frames>, start: Start) -> Lines {
-        let subscription = self.ledger.subscribe(EventFilter::default(), start);
         Lines::of(sse::response(
-            (subscription, frames),
+            (subscription, Arc::new(Frames::new(Links::new(None, endpoint)))),
             Arc::new(SystemClock),
             self.stop.clone(),
             Box::new(|| true),
@@ -80,35 +72,18 @@ impl Streamed {
     }
 }
 
-/// Reads a stream event by event.
-struct Lines {
-    body: axum::body::BodyDataStream,
-    /// What came and was not read yet.
-    rest: String,
-    /// How many pieces came.
-    pieces: usize,
-}
+/// Reads a stream frame by frame.
+struct Lines(axum::body::BodyDataStream);
 
 impl Lines {
     fn of(response: Response) -> Self {
         assert_eq!(response.headers()["content-type"], "text/event-stream");
-        Self {
-            body: response.into_body().into_data_stream(),
-            rest: String::new(),
-            pieces: 0,
-        }
+        Self(response.into_body().into_data_stream())
     }
 
     async fn next(&mut self) -> Option<String> {
-        if self.rest.is_empty() {
-            let piece = self.body.next().await?.unwrap();
-            self.rest = String::from_utf8(piece.to_vec()).unwrap();
-            self.pieces += 1;
-        }
-        let (event, rest) = self.rest.split_once("\n\n").expect("only whole events come");
-        let (event, rest) = (format!("{event}\n\n"), rest.to_owned());
-        self.rest = rest;
-        Some(event)
+        let frame = self.0.next().await?.unwrap();
+        Some(String::from_utf8(frame.to_vec()).unwrap())
     }
 }
 
@@ -148,47 +123,6 @@ async fn a_stream_resumes_after_the_event_it_is_told() {
         head(&stream.next().await.unwrap()),
         "id: 4\nevent: policy.changed\n"
     );
-}
-
-#[tokio::test]
-async fn what_waits_already_comes_in_one_piece() {
-    let server = Streamed::new();
-    let mut stream = server.stream(Start::Now);
-    assert_eq!(stream.next().await.unwrap(), ": countersign\n\n");
-    for _ in 0..5 {
-        server.happen(changed()).await;
-    }
-    for number in 1..=5 {
-        let event = stream.next().await.unwrap();
-        assert_eq!(head(&event), format!("id: {number}\nevent: policy.changed\n"));
-    }
-    assert_eq!(stream.pieces, 2);
-    server.happen(changed()).await;
-    assert_eq!(
-        head(&stream.next().await.unwrap()),
-        "id: 6\nevent: policy.changed\n"
-    );
-}
-
-/// Streams that share the frames of as many others pause.
-#[tokio::test]
-async fn a_crowd_loses_no_event_and_no_order_to_its_pauses() {
-    let server = Streamed::new();
-    let frames = Streamed::frames();
-    let others: Vec<_> = (0..200).map(|_| Arc::clone(&frames)).collect();
-    let mut stream = server.stream_with(frames, Start::Now);
-    assert_eq!(stream.next().await.unwrap(), ": countersign\n\n");
-    for number in 1..=20 {
-        server.happen(changed()).await;
-        let event = stream.next().await.unwrap();
-        assert_eq!(head(&event), format!("id: {number}\nevent: policy.changed\n"));
-    }
-    drop(others);
-    server.happen(EventKind::ServerShutdown { grace_ms: 5 }).await;
-    server.stop.cancel();
-    let last = stream.next().await.unwrap();
-    assert!(last.contains("event: server.shutdown\n"), "{last}");
-    assert_eq!(stream.next().await, None);
 }
 
 #[tokio::test]

@@ -8,7 +8,6 @@ use std::{
     },
 };
 
-use futures_util::FutureExt as _;
 use tokio::sync::broadcast::{
     self,
     error::{RecvError, TryRecvError},
@@ -112,22 +111,6 @@ impl Subscription {
                     Followed::Put => {}
                     Followed::Ended => return Ok(None),
                 },
-            }
-        }
-    }
-
-    /// The next event where it is at hand; what must be read from the log first is not.
-    pub fn next_ready(&mut self) -> Option<StreamItem> {
-        loop {
-            if let Some(item) = self.ready.pop_front() {
-                return Some(item);
-            }
-            if self.source == Source::Log {
-                return None;
-            }
-            match self.follow().now_or_never()? {
-                Followed::Put => {}
-                Followed::Ended => return None,
             }
         }
     }
