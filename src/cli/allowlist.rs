@@ -7,12 +7,12 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
 use countersign_domain::{AgentId, EntryId, SessionKey, UnixMillis};
-use countersign_policy::starter::StarterSet;
-use countersign_wire::entry::EntryBody;
+use countersign_policy::{pattern::has_wildcard, starter::StarterSet};
+use countersign_wire::{analysis::AnalysisBody, entry::EntryBody, explain::ExplanationBody};
 
 use super::{
     candidates,
-    client::{Answer, Client},
+    client::{Answer, Client, read},
     console::Format,
     context::Context,
     discover::Role,
@@ -152,6 +152,8 @@ pub(crate) struct AddArgs {
     note: Option<String>,
 }
 
+const NEVER: &str = "never";
+
 /// The owner of the lists that count for every agent.
 pub(super) const EVERY_AGENT: &str = "*";
 
@@ -252,7 +254,9 @@ async fn list(context: &Context, client: &Client, owner: &Owner, listing: Listin
             entry.pattern.clone(),
             value::shown(entry.arg_pattern.as_ref()),
             value::shown(entry.confine.as_ref().map(confine_line).as_ref()),
-            layout.maybe_time(context, entry.last_used_at_ms.map(UnixMillis::new)),
+            entry
+                .last_use()
+                .map_or_else(|| NEVER.to_owned(), |at| layout.time(context, at)),
             limits(context, layout, entry),
             value::shown(entry.note.as_ref()),
         ]);
@@ -323,7 +327,31 @@ async fn add(context: &Context, client: &Client, args: AddArgs) -> Result<(), Fa
     let entry = client
         .post(&["v1", "agents", &args.owner.agent, LIST], &Value::Object(body))
         .await?;
-    show(context, &args.owner, &args.owner.named_in(entry))
+    show(context, &args.owner, &args.owner.named_in(entry))?;
+    if let Some(note) = hidden_by(client, &args.owner, &pattern).await {
+        context.console.note(&note);
+    }
+    Ok(())
+}
+
+/// That a command by this name alone is another file than the one of an entry: the PATH of the server comes to it first.
+async fn hidden_by(client: &Client, owner: &Owner, pattern: &str) -> Option<String> {
+    let name = Path::new(pattern).file_name()?.to_str()?;
+    if !pattern.starts_with('/') || has_wildcard(pattern) {
+        return None;
+    }
+    let mut call = json!({ "argv": [name] });
+    if !owner.is_every_agent() {
+        call.as_object_mut()?
+            .insert("agentId".to_owned(), json!(owner.agent));
+    }
+    let explained: ExplanationBody = client.post(&["v1", "exec", "explain"], &call).await.ok()?;
+    let analysis: AnalysisBody = read(explained.analysis).ok()?;
+    let found = analysis.segments.first()?.resolved_path.clone()?;
+    (found != pattern).then(|| {
+        let (name, found) = (value::visible(name), value::visible(&found));
+        format!("{name} is {found} here: this entry covers no command that says {name} without its path")
+    })
 }
 
 /// Adds the entries of sets, one by one. Those that are there already stay as they are, so the same call finishes what one
@@ -478,10 +506,8 @@ fn show(context: &Context, owner: &Owner, entry: &Answer<EntryBody>) -> Result<(
     table.each("directory", &entry.directory);
     table.each("lastUsedCommand", &entry.last_used_command);
     table.each("lastResolvedPath", &entry.last_resolved_path);
-    table.fact(
-        "last used",
-        &moment::maybe_in_full(context, entry.last_used_at_ms.map(UnixMillis::new)),
-    );
+    let last_use = moment::maybe_in_full(context, entry.last_use());
+    table.fact("last used", if last_use.is_empty() { NEVER } else { &last_use });
     table.fact(
         "expires",
         &moment::maybe_in_full(context, entry.expires_at_ms.map(UnixMillis::new)),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize as _, de::DeserializeOwned};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use countersign_domain::{AgentId, ApprovalDecision, ApprovalStatus, IdPart, SessionKey, UnixMillis};
 use countersign_protocol::ByName;
@@ -15,7 +15,8 @@ use countersign_wire::{
     },
     decisions::PlainDecision,
     event::ApprovalEvent,
-    words,
+    run::RunBody,
+    sentence, words,
 };
 
 use super::{
@@ -40,6 +41,10 @@ use super::{
 
 /// So many questions are listed, or found by filters, unless the call says how many.
 const MOST_LISTED: usize = 500;
+/// How long an answer waits for its run. What takes longer is found by its id.
+const FOLLOWED_MS: u64 = 5_000;
+/// How much of the command stands before how it went.
+const LABEL: usize = 60;
 const RESOLVE_HELP: &str = "countersign approvals resolve --help";
 
 /// See and answer what waits for a person
@@ -142,6 +147,16 @@ pub(crate) struct ResolveArgs {
     /// Confirm an allow by filters
     #[arg(long)]
     yes: bool,
+    #[command(flatten)]
+    following: Following,
+}
+
+/// Whether an answer tells how its run went.
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
+struct Following {
+    /// Do not wait, at most 5 seconds, to say how the run went
+    #[arg(long)]
+    no_wait: bool,
 }
 
 /// Approve what waits for a person
@@ -170,6 +185,8 @@ pub(crate) struct ApproveArgs {
     /// Why; kept with the record
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
+    #[command(flatten)]
+    following: Following,
 }
 
 /// Deny what waits for a person
@@ -200,6 +217,7 @@ pub(crate) async fn approve(context: &Context, args: ApproveArgs) -> Result<Exit
         width,
         session,
         reason,
+        following,
     } = args;
     let width = width.in_this_session(session);
     let decision = if always || width.is_given() {
@@ -210,6 +228,7 @@ pub(crate) async fn approve(context: &Context, args: ApproveArgs) -> Result<Exit
     let client = context.client(Role::Operator)?;
     let resolution = Resolution {
         width,
+        following,
         ..Resolution::plain(decision, reason)
     };
     resolve_ids(context, &client, &ids, resolution).await
@@ -444,6 +463,7 @@ async fn resolve(context: &Context, client: &Client, args: ResolveArgs) -> Resul
         width,
         refusal,
         yes,
+        following,
     } = args;
     let word = words.pop().unwrap_or_default();
     let resolution = Resolution {
@@ -452,6 +472,7 @@ async fn resolve(context: &Context, client: &Client, args: ResolveArgs) -> Resul
         patterns,
         width,
         refusal,
+        following,
     };
     resolution.check()?;
     match filters.query()? {
@@ -502,6 +523,7 @@ struct Resolution {
     patterns: Vec<String>,
     width: WidthArgs,
     refusal: RefusalArgs,
+    following: Following,
 }
 
 impl Resolution {
@@ -513,6 +535,7 @@ impl Resolution {
             patterns: Vec::new(),
             width: WidthArgs::default(),
             refusal: RefusalArgs::default(),
+            following: Following::default(),
         }
     }
 
@@ -614,6 +637,7 @@ async fn resolve_one(
         patterns,
         width,
         refusal,
+        following,
     } = resolution;
     let approval: ApprovalBody = find(client, id).await?;
     let patterns = chosen(&approval.proposed_patterns, &patterns)?;
@@ -628,7 +652,35 @@ async fn resolve_one(
     };
     let path = ["v1", "approvals", approval.id.as_str(), "decision"];
     let answer = client.post(&path, &body).await?;
-    say_decided(context, answer)
+    match say_decided(context, answer)? {
+        Some(decided) if !following.no_wait => tell_run(context, client, &decided).await?,
+        Some(_) | None => {}
+    }
+    Ok(ExitStatus::SUCCESS)
+}
+
+/// Says how the run went that an answer let start. Silent where this token may not read it.
+async fn tell_run(context: &Context, client: &Client, decided: &DecidedBody) -> Result<(), Failure> {
+    let approval = &decided.approval;
+    if approval.status != ApprovalStatus::Allowed || approval.starts_at_ms.is_some() {
+        return Ok(());
+    }
+    let path = ["v1", "runs", approval.run_id.as_str()];
+    let wait = vec![("waitMs", FOLLOWED_MS.to_string())];
+    let Ok(run) = client.get::<Map<String, Value>>(&path, &wait).await else {
+        return Ok(());
+    };
+    let brief: RunBody = read(Value::Object(run.clone()))?;
+    let label = value::visible(&value::shortened(&brief.display_text, LABEL));
+    if brief.ended_at_ms.is_some() {
+        return context
+            .console
+            .line(&format!("{label}: {}", value::visible(&sentence::ended(&run))));
+    }
+    context.console.line(&format!("{label}: {}", brief.status))?;
+    let short = ids::short(brief.run_id.as_str());
+    context.console.hint(&format!("countersign runs show {short}"));
+    Ok(())
 }
 
 async fn take_back(
@@ -640,17 +692,19 @@ async fn take_back(
     let approval: ApprovalBody = find(client, id).await?;
     let path = ["v1", "approvals", approval.id.as_str(), "take-back"];
     let answer = client.post(&path, &TakeBackBody { reason }).await?;
-    say_decided(context, answer)
+    say_decided(context, answer)?;
+    Ok(ExitStatus::SUCCESS)
 }
 
-fn say_decided(context: &Context, answer: Value) -> Result<ExitStatus, Failure> {
+/// What became of an answer, where people read it.
+fn say_decided(context: &Context, answer: Value) -> Result<Option<DecidedBody>, Failure> {
     if context.console.format() == Format::Json {
         context.console.document(&answer)?;
-        return Ok(ExitStatus::SUCCESS);
+        return Ok(None);
     }
     let decided: DecidedBody = read(answer)?;
     context.console.line(&answers::decided_line(&decided))?;
-    Ok(ExitStatus::SUCCESS)
+    Ok(Some(decided))
 }
 
 /// The proposed patterns that were named, in the form that the decision takes.

@@ -315,7 +315,7 @@ fn change(context: &Context, state_dir: &StateDir, edit: KeyEdit) -> Result<(), 
     report(context, &path, edited.changed).map_err(Unchanged::Refused)?;
     if edited.changed && state_dir.countersign().join("server.json").exists() {
         context.console.note(
-            "where it allows more, the server holds that until an admin accepts it: countersign policy diff",
+            "a server that runs takes it over at once, and holds what would allow more: countersign policy diff",
         );
     }
     Ok(())

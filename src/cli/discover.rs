@@ -11,6 +11,7 @@ use std::{
 
 use countersign_config::settings::StateDir;
 use countersign_domain::Secret;
+use countersign_engine::hint::hint;
 use countersign_sys::fs::read_bounded;
 
 use super::{
@@ -172,10 +173,14 @@ fn token_in(context: &Context, role: Role) -> Result<Secret, Failure> {
     };
     let bytes = read_ours(&path).map_err(|error| {
         if error.kind() == io::ErrorKind::NotFound {
+            let hint = match &context.server.state_dir {
+                Some(directory) => hint(&["--state-dir", &directory.to_string_lossy(), "serve"]),
+                None => hint(&["serve"]),
+            };
             let state_dir = state_dir.root().display();
             return Failure::new("no-server", format!("no server has run on {state_dir} yet"))
                 .exit(ExitStatus::UNAVAILABLE)
-                .hint("countersign serve");
+                .hint(hint);
         }
         Failure::new(
             "no-token",

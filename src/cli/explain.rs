@@ -25,8 +25,6 @@ use super::{
 
 /// Characters of the command that are shown on both sides of what a finding points at.
 const AROUND: usize = 40;
-/// A command of more steps is not let through by pasting lines.
-const MOST_ENTRIES: usize = 8;
 /// Longer marks say no more.
 const LONGEST_MARK: usize = 80;
 
@@ -58,7 +56,7 @@ pub(crate) async fn run(context: &Context, client: &Client, call: &Value) -> Res
         console.line("")?;
         console.table(&segments, "")?;
     }
-    let lines = ways_out(&explained, &analysis.segments);
+    let lines = ways_out(&explained, &analysis);
     if !lines.is_empty() {
         console.line("")?;
     }
@@ -79,7 +77,7 @@ pub(crate) async fn ways_out_of(client: &Client, call: &Value) -> Vec<String> {
     let analysis = read::<AnalysisBody>(explained.analysis.clone());
     analysis.map_or_else(
         |_unreadable| Vec::new(),
-        |analysis| ways_out(&explained, &analysis.segments),
+        |analysis| ways_out(&explained, &analysis),
     )
 }
 
@@ -117,82 +115,32 @@ pub(crate) fn call_of(run: &RunBody) -> Option<Value> {
 }
 
 /// What an explanation and a denial end with: the commands that would let the call run unasked, and the one that would
-/// refuse it for good. What a rule cannot say is left out; where nothing would let it run, the one command that helps.
-fn ways_out(explained: &ExplanationBody, segments: &[SegmentBody]) -> Vec<String> {
-    let agent = explained.agent_id.as_str();
+/// refuse it for good. Where nothing would let it run, the one command that helps, or a sentence that says so.
+fn ways_out(explained: &ExplanationBody, analysis: &AnalysisBody) -> Vec<String> {
     let is_denied = explained.outcome == "deny";
     let reason = explained.reason.as_deref().unwrap_or_default();
-    let is_miss = reason == Reason::AllowlistMiss.as_str();
-    let lead = if is_denied && is_miss {
+    let lead = if is_denied && reason == Reason::AllowlistMiss.as_str() {
         "to allow it"
     } else {
         "to stop asking"
     };
-    let defaults = explained.would_persist.iter().filter(|pattern| pattern.default);
-    let entries: Option<Vec<String>> = defaults
-        .map(|pattern| {
-            let mut words = vec!["allowlist", "add", "--agent", agent];
-            if let Some(arguments) = &pattern.arg_pattern {
-                words.extend(["--arg-pattern", arguments]);
-            }
-            words.push(&pattern.pattern);
-            pasted(lead, &words)
-        })
-        .collect();
-    // One entry alone would not do, and nobody pastes a page of them.
-    let mut lines = entries
-        .filter(|lines| lines.len() <= MOST_ENTRIES)
-        .unwrap_or_default();
-    if let (true, Some(hint)) = (lines.is_empty(), &explained.hint) {
-        lines.push(format!("to change it: {}", value::visible(hint)));
+    let entries = explained.to_allow.iter();
+    let mut lines: Vec<String> = entries.map(|line| format!("{lead}: {line}")).collect();
+    match (&explained.hint, explained.outcome.as_ref()) {
+        (Some(hint), _) if lines.is_empty() => lines.push(format!("to change it: {hint}")),
+        (None, "ask") if lines.is_empty() => {
+            let why = analysis.findings.first().map(|finding| finding.detail.as_str());
+            let why = why.map_or_else(String::new, |why| format!(": {why}"));
+            lines.push(format!("no entry of the allowlist can stop this question{why}"));
+        }
+        _ => {}
     }
-    if (!is_denied || is_miss || reason == Reason::NoApprover.as_str())
-        && let Some(program) = uncovered(segments)
-    {
-        lines.extend(pasted("to refuse it for good", &words_to_refuse(agent, program)));
+    if let Some(refuse) = &explained.to_refuse {
+        let program = refuse.rsplit(' ').next().unwrap_or_default();
+        lines.push(format!("to refuse it for good: {refuse}"));
         lines.push(format!("(that refuses every command of {program})"));
     }
-    lines
-}
-
-/// A program can be called like an option.
-fn words_to_refuse<'a>(agent: &'a str, program: &'a str) -> Vec<&'a str> {
-    let mut words = vec!["denylist", "add", "--agent", agent];
-    if program.starts_with('-') {
-        words.push("--");
-    }
-    words.push(program);
-    words
-}
-
-/// A line to paste; `None` where a word of it could not be shown as it is.
-fn pasted(lead: &str, words: &[&str]) -> Option<String> {
-    let words: Vec<String> = words.iter().map(|word| value::quoted(word)).collect();
-    let line = format!("{lead}: countersign {}", words.join(" "));
-    (value::visible(&line) == line).then_some(line)
-}
-
-/// Programs that a text starts on its way to something else. A rule against one of them would miss what the text is for.
-const IN_PASSING: [&str; 10] = [
-    "[", "cd", "date", "echo", "false", "printf", "pwd", "sleep", "test", "true",
-];
-
-/// The name of the last program that nothing covers, or else of the last: a text leads up to what it is for. `None` where the name
-/// is only known at run time.
-fn uncovered(segments: &[SegmentBody]) -> Option<&str> {
-    let is_it = |segment: &&SegmentBody| {
-        let name = segment.executable.rsplit('/').next();
-        !name.is_some_and(|name| IN_PASSING.contains(&name))
-    };
-    let mut open = segments.iter().filter(|segment| segment.matched.kind == "none");
-    let wanted = open.clone().rfind(is_it).or_else(|| open.next());
-    let all = || segments.iter().rfind(is_it).or_else(|| segments.first());
-    let name = wanted.or_else(all)?.executable.rsplit('/').next()?;
-    let is_name = !name.is_empty()
-        && name
-            .chars()
-            .all(|letter| letter.is_ascii_alphanumeric() || "._+-".contains(letter));
-    is_name.then_some(name)
+    lines.iter().map(|line| value::visible(line)).collect()
 }
 
 fn outcome(console: Console, explained: &ExplanationBody) -> String {
@@ -436,18 +384,6 @@ mod tests {
             "layers": [{ "layer": "default", "value": "off" }, { "layer": "global", "value": "always" }] }))
         .unwrap();
         assert_eq!(rule("ask", &ask), "ask = always, set by tools.exec.ask (global)");
-    }
-
-    #[test]
-    fn a_program_called_like_an_option_is_refused_by_its_name() {
-        for program in ["-h", "--help", "-"] {
-            let words = ["denylist", "add", "--agent", "main", "--", program];
-            assert_eq!(words_to_refuse("main", program), words);
-        }
-        assert_eq!(
-            words_to_refuse("main", "date"),
-            ["denylist", "add", "--agent", "main", "date"]
-        );
     }
 
     #[test]

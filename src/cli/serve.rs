@@ -36,7 +36,7 @@ listen.
 Exit codes: 0; 78 bad settings or state directory; 69 address in use.")]
 pub(crate) struct ServeArgs {
     /// Address to listen on; port 0 picks one [default: 127.0.0.1:18790]
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, alias = "bind", value_name = "ADDRESS")]
     listen: Option<String>,
     /// Another settings file.
     #[arg(

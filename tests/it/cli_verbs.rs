@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::{
     Finished, Invocation, Members, TestServer, assert_says, countersign, eventually, run_program, soon,
+    write_file_mode,
 };
 
 #[track_caller]
@@ -506,6 +507,103 @@ async fn the_line_that_refuses_for_good_names_what_a_text_leads_up_to() {
             &format!("(that refuses every command of {program})"),
         );
     }
+}
+
+/// One hint for machines and people: no wider than the line below the denial.
+#[tokio::test]
+async fn a_hint_is_the_line_that_a_denial_ends_with() {
+    let server = TestServer::allowlist_only().start().await;
+    for (argv, does) in [
+        (
+            &["/bin/date", "-u"][..],
+            &["allowlist", "add", "--agent", "main", "--arg-pattern"][..],
+        ),
+        // No entry could be for this code alone, so a person is the way.
+        (
+            &["/usr/bin/env", "sh", "-c", "$0"],
+            &["policy", "set", "--agent", "main", "--ask", "on-miss"],
+        ),
+    ] {
+        let denied = server.agent().exec(json!({ "argv": argv })).await;
+        let problem = denied.problem(403, "exec-denied");
+        let explained = server
+            .agent()
+            .post("/v1/exec/explain", json!({ "argv": argv }))
+            .await;
+        let explained = explained.expect(200);
+        assert_eq!(problem["hint"], explained["hint"], "{problem}");
+        let told = server.cli(&[&["exec", "--"][..], argv].concat()).await;
+        let lead = if explained["toAllow"][0].is_string() {
+            TO_ALLOW
+        } else {
+            TO_CHANGE
+        };
+        let words = pasted(&told, lead);
+        assert_eq!(words[..does.len()], *does, "{told:?}");
+        let hint = problem.text("hint");
+        assert_says(&told.stderr, hint);
+        let refuse = pasted(&told, TO_REFUSE).join(" ");
+        assert_eq!(explained["toRefuse"], format!("countersign {refuse}"));
+    }
+}
+
+/// A question that no entry can stop says so.
+#[tokio::test]
+async fn where_nothing_can_be_stored_an_explanation_says_it() {
+    let server = TestServer::asking().start().await;
+    let explained = server.cli(&["policy", "explain", "-c", "date > /etc/x"]).await;
+    assert_says(
+        &explained.stdout,
+        "no entry of the allowlist can stop this question: ",
+    );
+    assert!(!explained.stdout.contains(TO_STOP), "{explained:?}");
+}
+
+#[tokio::test]
+async fn an_answer_that_allows_says_how_the_run_went() {
+    let server = TestServer::asking().start().await;
+    for (argv, more, ends) in [
+        (&["/bin/sh", "-c", "exit 3"][..], None, Some("exit 3 in ")),
+        (&["/bin/date"], Some("--no-wait"), None),
+    ] {
+        let pending = server.asked(json!({ "argv": argv })).await;
+        let id = pending.text("approvalId");
+        let words: Vec<&str> = ["approve", id].into_iter().chain(more).collect();
+        let done = server.cli(&words).await;
+        assert_eq!(done.code, Some(0), "the answer counts: {done:?}");
+        let lines: Vec<&str> = done.stdout.lines().collect();
+        match ends {
+            Some(ends) => assert!(lines.len() == 2 && lines[1].contains(ends), "{done:?}"),
+            None => assert_eq!(lines.len(), 1, "{done:?}"),
+        }
+    }
+}
+
+/// An entry for a file that the PATH does not come to covers no command by its name alone.
+#[tokio::test]
+async fn an_entry_for_another_file_of_the_name_says_which_one_is_found() {
+    let server = TestServer::asking().start().await;
+    let other = server.scratch().dir("bin").join("date");
+    write_file_mode(&other, "#!/bin/sh\n", 0o755);
+    let other = other.to_str().expect("UTF-8");
+    let added = server.cli(&["allowlist", "add", other]).await;
+    assert_says(&added.stderr, "date is /");
+    assert_says(&added.stdout, "never");
+    let found = server.cli(&["policy", "explain", "--json", "--", "date"]).await;
+    let found = document(&found)["analysis"]["segments"][0]
+        .text("resolvedPath")
+        .to_owned();
+    let added = server.cli(&["allowlist", "add", &found]).await;
+    assert!(!added.stderr.contains("date is /"), "{added:?}");
+    let done = server.cli(&["exec", "--", "date"]).await;
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let listed = eventually(
+        "the use is written",
+        || async { server.cli(&["allowlist", "list"]).await.stdout },
+        |stdout| stdout.matches("never").count() == 1,
+    )
+    .await;
+    assert_says(&listed, &found);
 }
 
 #[tokio::test]

@@ -180,6 +180,11 @@ async fn a_script_is_played_in_the_forms_of_a_server() {
         .await
         .says("detail", "no rule");
     assert_has!(api.get("/v1/tokens").await.expect(404), { "code": "not-found", "mock": true });
+    let brief = api.get("/v1/runs?view=brief&limit=1").await.expect(200);
+    assert!(
+        brief["items"][0]["line"].is_string() && brief["items"][0]["cwd"].is_null(),
+        "{brief}"
+    );
     let stranger = api.with_token(None).get("/v1/runs").await;
     assert_has!(stranger.expect(401), { "code": "unauthorized", "mock": true });
 

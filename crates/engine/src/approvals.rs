@@ -352,8 +352,8 @@ fn not_allowed(why: NotAllowed, decision: ApprovalDecision) -> String {
     let words = match (why, decision) {
         (NotAllowed::Grant(why), _) => return why.to_string(),
         (NotAllowed::Decision, ApprovalDecision::AllowAlways) => {
-            "allow-always is not open here: nothing of this command can be remembered safely, or every command is \
-             asked about; allow-once lets it run this time"
+            "allow-always is not open here: no entry could match exactly this command, or policy asks about every command; \
+             allow-once lets it run this time"
         }
         (NotAllowed::Decision, ApprovalDecision::AllowOnce | ApprovalDecision::Deny) => {
             "this decision is not among allowedDecisions"

@@ -22,6 +22,7 @@ use countersign_policy::{
     layers::{Layer, Spoken},
 };
 
+pub use crate::evaluator::ways_out::WaysOut;
 use crate::{
     approvers::Approvers,
     base::Base,
@@ -93,6 +94,8 @@ pub struct Explanation {
     pub muted: Option<MutedAgent>,
     /// The command that would change a denial; `None` where it would not be denied, and where no command changes it.
     pub hint: Option<String>,
+    /// What would let it run unasked, and what would refuse it for good.
+    pub ways_out: WaysOut,
     /// Why nothing starts now, no matter what the rest says.
     pub stopped: Option<Arc<Stop>>,
 }
@@ -155,6 +158,7 @@ impl Explanation {
             pinned: None,
             start: None,
             hint: (!is_bad).then(|| hint(&HOW_TO_RESUME)),
+            ways_out: WaysOut::default(),
             stopped: Some(stop),
             ..self
         }
@@ -318,6 +322,9 @@ impl Explanation {
                 (Outcome::Run | Outcome::Ask(_) | Outcome::BadCommand | Outcome::BlockedEnv, _)
                 | (Outcome::Deny(_), None) => None,
             },
+            ways_out: judged
+                .map(|judged| judged.ways_out(&call.agent, outcome))
+                .unwrap_or_default(),
             stopped: None,
         }
     }

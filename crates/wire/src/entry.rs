@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use countersign_domain::{EntryId, SessionKey, vocabulary};
+use countersign_domain::{EntryId, SessionKey, UnixMillis, vocabulary};
 
 use crate::words::Word;
 
@@ -90,6 +90,18 @@ pub struct EntryBody {
     #[schema(value_type = EntryState)]
     pub state: Word<EntryState>,
     pub warnings: Vec<EntryWarningBody>,
+}
+
+impl EntryBody {
+    /// When it last covered a command; `None` where it never did. An entry that a person adds has the time of its making in
+    /// `lastUsedAtMs`, as the product writes it, and neither a command nor a path.
+    pub fn last_use(&self) -> Option<UnixMillis> {
+        let is_used = self.last_used_command.is_some()
+            || self.last_resolved_path.is_some()
+            || self.source.is_some()
+            || self.uses.is_some_and(|uses| uses > 0);
+        self.last_used_at_ms.filter(|_| is_used).map(UnixMillis::new)
+    }
 }
 
 /// Something that is odd about an entry.

@@ -121,6 +121,12 @@ pub struct ExplanationBody {
     /// The command that would change a denial. Absent where it would not be denied, and where no command changes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
+    /// The commands that together would let it run unasked. Empty where none can.
+    #[serde(default)]
+    pub to_allow: Vec<String>,
+    /// The command that would refuse it for good.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to_refuse: Option<String>,
     /// Who stopped everything, when and why; absent while nothing is stopped. During a stop nothing starts, no
     /// matter what the rest says.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -146,6 +146,15 @@ fn denied(members: &Members<'_>) -> String {
     }
 }
 
+/// How a run that has ended went, by its members: `exit 0 in 12 ms`.
+pub fn ended(run: &Map<String, Value>) -> String {
+    let members = Members(run);
+    match members.text("status").as_deref() {
+        Some("denied") => denied(&members),
+        Some(_) | None => finished(&members),
+    }
+}
+
 fn finished(members: &Members<'_>) -> String {
     let took = format!("in {}", members.duration("durationMs"));
     let signal = members.text("exitSignal");

@@ -54,7 +54,8 @@ pub(crate) fn run(context: &Context, args: &InitArgs) -> Result<ExitStatus, Fail
     let state_dir = context.state_dir()?;
     let files = look_at_all(&state_dir);
     if context.console.format() == Format::People {
-        show_what_is_there(context.console, &state_dir, &files);
+        let root = state_dir.root().display();
+        context.console.note(&format!("state directory {root}"));
     }
     let preset = match args.preset {
         Some(preset) => preset,
@@ -124,18 +125,6 @@ fn look(path: &Path) -> Found {
         ),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Found::Missing,
         Err(error) => Found::Unreadable(error.to_string()),
-    }
-}
-
-fn show_what_is_there(console: Console, state_dir: &StateDir, files: &[(PathBuf, Found); 3]) {
-    console.note(&format!("state directory {}", state_dir.root().display()));
-    for (path, found) in files {
-        let state = match found {
-            Found::Missing => "not there",
-            Found::Text(_) => "there",
-            Found::Unreadable(_) => "there, but it cannot be read",
-        };
-        console.note(&format!("  {}: {state}", path.display()));
     }
 }
 
@@ -243,9 +232,11 @@ fn report(
         }
     }
     if !blocked {
+        let changes = planned.iter().any(|file| !matches!(file.action, Action::Keep));
+        let lead = if changes { "ready:" } else { "nothing to change:" };
         context.console.line(&format!(
             "{} {}",
-            context.console.paint(Tone::Good, "ready:"),
+            context.console.paint(Tone::Good, lead),
             preset.meaning()
         ))?;
         context

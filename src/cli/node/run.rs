@@ -439,6 +439,9 @@ impl Teller {
     }
 }
 
+/// Below an error that ends nothing.
+const TRIES_AGAIN: &str = "trying again, less and less often, until it works; Ctrl-C ends it";
+
 fn in_words(gateway: &str, root: &str, event: &NodeEvent) -> Vec<String> {
     match event {
         NodeEvent::Policy(news) => vec![policy::in_words(*news, root)],
@@ -463,9 +466,13 @@ fn in_words(gateway: &str, root: &str, event: &NodeEvent) -> Vec<String> {
                 "hint: give the gateway's token: --token-file FILE or OPENCLAW_GATEWAY_TOKEN; of a countersign server it \
                  is countersign/bridge.token in its state directory"
                     .to_owned(),
+                TRIES_AGAIN.to_owned(),
             ]
         }
-        NodeEvent::Refused { message } => vec![format!("error[refused]: {gateway}: {message}")],
+        NodeEvent::Refused { message } => vec![
+            format!("error[refused]: {gateway}: {message}"),
+            TRIES_AGAIN.to_owned(),
+        ],
         NodeEvent::ClockSkew { ahead_ms } => {
             let (seconds, which) = (
                 ahead_ms.unsigned_abs() / 1_000,

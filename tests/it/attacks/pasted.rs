@@ -58,11 +58,17 @@ async fn a_hint_that_is_pasted_adds_the_entry_and_runs_nothing_else() {
         let refused = server.agent().exec(json!({ "argv": [path] })).await;
         let problem = refused.problem(403, "exec-denied");
         let hint = problem.text("hint");
+        let words = pasted(&server, hint);
         assert_eq!(
-            pasted(&server, hint),
-            ["allowlist", "add", "--agent", "main", path],
+            words[..5],
+            ["allowlist", "add", "--agent", "main", "--arg-pattern"],
             "{hint}"
         );
+        assert!(
+            words[5].starts_with("sha256:"),
+            "for these arguments alone: {hint}"
+        );
+        assert_eq!(words[6..], [path], "{hint}");
     }
 }
 

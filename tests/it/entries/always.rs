@@ -126,7 +126,7 @@ async fn where_nothing_can_be_remembered_the_answer_is_refused_with_the_reason()
         let refused = server.operator().decide(id, "allow-always").await;
         let problem = refused.problem(422, "decision-not-allowed");
         let detail = problem.text("detail");
-        assert_says(detail, "nothing of this command can be remembered");
+        assert_says(detail, "no entry could match exactly this command");
         server.operator().decided(id, "deny").await;
     }
     assert!(!server.document_path().exists(), "nothing was stored");

@@ -9,19 +9,19 @@ use countersign_config::{
 };
 use countersign_domain::{
     AgentId, AgentNote, ApprovalCard, ApprovalDecision, Binding, Bound, Command, CommandInput, EnvOverrides,
-    Host, Pattern, Quorum, Reason, Security, SessionKey, Why,
+    Host, Pattern, Quorum, Reason, Security, Why,
 };
 use countersign_ledger::{GrantUse, NodeLaunch, PolicyStamp, launch::LaunchTerms};
 use countersign_policy::{
     allowlist::{Analysis, SegmentReport},
-    combine::{DocumentPolicy, Effective},
+    combine::Effective,
     command::{
         Code, Finding, characters::is_escaped_in_display, direct::ChosenStart, pinning::Pinned, question,
     },
     gate::{self, AskSpec, AskWhy, GateInput, Verdict},
-    pattern::has_wildcard,
 };
 
+use super::ways_out::{self, SECURITY};
 use crate::{
     far_policy::FarPolicy,
     hint::{HOW_TO_BE_THERE, hint},
@@ -327,8 +327,11 @@ impl Judgement {
         }
         match (self.is_of_patch(), reason) {
             (_, Reason::SecurityDeny) => (
-                Some(format!("security is deny ({})", self.effective.security.source)),
-                how_to_loosen(&self.effective.security.source, &self.binding.session),
+                Some(match self.effective.security.source.as_str() {
+                    "call" => "the call itself asks for security deny".to_owned(),
+                    source => format!("security is deny ({source})"),
+                }),
+                ways_out::setting(&self.effective.security.source, &self.binding.session, SECURITY),
             ),
             (_, Reason::DocumentRefused) => (self.refusal.clone(), Some(hint(&["doctor"]))),
             (is_of_patch, Reason::ToolDenied) => (
@@ -367,7 +370,12 @@ impl Judgement {
                 self.absent
                     .as_ref()
                     .map(|name| format!("no program {name} is on the PATH of this host, so nobody is asked")),
-                Some(hint(&["config", "get", "tools.exec.pathPrepend"])),
+                Some(hint(&[
+                    "config",
+                    "set",
+                    "tools.exec.pathPrepend",
+                    "[\"DIRECTORY\"]",
+                ])),
             ),
             (true, Reason::AllowlistMiss) => (
                 Some("no allowlist covers a patch, and nobody is to be asked".to_owned()),
@@ -381,7 +389,7 @@ impl Judgement {
                     .and_then(|analysis| analysis.verdict.finding());
                 (
                     finding.map(|finding| finding.detail.clone()),
-                    self.hint_to_allow(agent),
+                    self.how_to_allow(agent),
                 )
             }
         }
@@ -430,34 +438,6 @@ impl Judgement {
         };
         let node = self.binding.node_id.as_deref();
         Some((Some(detail), node.map(|node| hint(&["nodes", "show", node]))))
-    }
-
-    /// The command that would add the first executable that nothing covers.
-    fn hint_to_allow(&self, agent: &AgentId) -> Option<String> {
-        if self.binding.host == Host::Node {
-            // The entry belongs into the node's own document.
-            return self
-                .binding
-                .node_id
-                .as_deref()
-                .map(|node| hint(&["nodes", "show", node]));
-        }
-        let analysis = self
-            .analysis
-            .as_ref()
-            .filter(|analysis| analysis.an_entry_would_help())?;
-        let path = analysis.first_uncovered_path()?;
-        // An agent chose the name: the hint is pasted into a shell, and a wildcard in it would cover other programs.
-        let is_plain = !has_wildcard(path) && !path.chars().any(is_escaped_in_display);
-        is_plain.then(|| {
-            let typing: &[&str] = if analysis.lacks_only_input() {
-                &["--input"]
-            } else {
-                &[]
-            };
-            let for_agent = ["--agent", agent.as_str(), path];
-            hint(&[&["allowlist", "add"], typing, &for_agent].concat())
-        })
     }
 }
 
@@ -515,29 +495,5 @@ pub(crate) fn add_uses(grants: &mut Vec<GrantUse>, more: Vec<GrantUse>) {
             Some(known) => known.max_uses = known.max_uses.min(used.max_uses),
             None => grants.push(used),
         }
-    }
-}
-
-/// The key or command that takes `deny` away where it was said.
-fn how_to_loosen(source: &str, session: &SessionKey) -> Option<String> {
-    let in_document = source.strip_prefix(DocumentPolicy::FILE).map(|place| {
-        place
-            .strip_prefix("#/agents/")
-            .and_then(|place| place.strip_suffix("/security"))
-    });
-    match (source, in_document) {
-        // What made the call says it, and nothing that is configured.
-        ("call" | "elevated", _) => None,
-        ("session", _) => Some(hint(&["session", "clear", session.as_str()])),
-        (_, Some(Some(agent))) => Some(hint(&[
-            "policy",
-            "set",
-            "--agent",
-            agent,
-            "--security",
-            "allowlist",
-        ])),
-        ("default", _) | (_, Some(None)) => Some(hint(&["policy", "preset", "cautious"])),
-        (key, None) => Some(hint(&["config", "set", key, "allowlist"])),
     }
 }

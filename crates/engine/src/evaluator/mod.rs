@@ -28,6 +28,7 @@ pub(crate) mod sandboxed;
 pub(crate) mod script_hold;
 mod script_scope;
 mod shown;
+pub(crate) mod ways_out;
 
 use std::sync::Arc;
 

@@ -372,7 +372,7 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
         // Of null or a number where a word belongs, serde_json says that the text is no JSON.
         let reads = || serde_json::from_slice::<serde_json::Value>(bytes).is_ok();
         if !error.is_data() && !reads() {
-            return Problem::new(Code::InvalidRequest, format!("not valid JSON: {error}"));
+            return Problem::new(Code::InvalidRequest, words::of_syntax(&error.to_string()));
         }
         let deserializer = &mut serde_json::Deserializer::from_slice(bytes);
         match serde_path_to_error::deserialize::<_, ByName<T>>(deserializer) {
@@ -384,7 +384,7 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
                 )
             }
             // Trailing text is an error of the first reading only.
-            Ok(_) => Problem::new(Code::InvalidRequest, format!("not valid JSON: {error}")),
+            Ok(_) => Problem::new(Code::InvalidRequest, words::of_syntax(&error.to_string())),
         }
     })
 }
@@ -400,7 +400,7 @@ fn explain(path: &str, message: &str) -> Problem {
         return Problem::field(format!("{path}{dot}{name}"), "this member is needed");
     }
     let Some(rest) = message.strip_prefix("unknown field `") else {
-        return Problem::field(path, words::of_json(message));
+        return Problem::field(path, words::with_unit(path, words::of_json(message)));
     };
     let (name, known) = rest.split_once('`').unwrap_or((rest, ""));
     let at = match path {

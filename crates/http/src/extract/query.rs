@@ -59,9 +59,9 @@ impl Parameters {
         let Some(text) = self.text(name)? else {
             return Ok(None);
         };
-        text.parse()
-            .map(Some)
-            .map_err(|error: T::Err| Problem::field(name, words::of_text(&error.to_string())))
+        text.parse().map(Some).map_err(|error: T::Err| {
+            Problem::field(name, words::with_unit(name, words::of_text(&error.to_string())))
+        })
     }
 }
 

@@ -38,6 +38,42 @@ pub(super) fn of_text(message: &str) -> Cow<'_, str> {
     .into()
 }
 
+/// The same about the member or parameter at `path`: a number in milliseconds or bytes says so.
+pub(super) fn with_unit<'a>(path: &str, words: Cow<'a, str>) -> Cow<'a, str> {
+    let unit = [("Ms", "milliseconds"), ("Bytes", "bytes")]
+        .into_iter()
+        .find_map(|(end, unit)| path.ends_with(end).then_some(unit));
+    match unit {
+        Some(unit) if words.contains("a whole number") => words
+            .replacen("a whole number", &format!("a whole number of {unit}"), 1)
+            .into(),
+        Some(_) | None => words,
+    }
+}
+
+/// What a reader of JSON says of a text that is none: what is wrong, and where.
+pub(super) fn of_syntax(message: &str) -> String {
+    let (what, place) = message
+        .rsplit_once(" at line ")
+        .map_or((message, String::new()), |(what, place)| {
+            (
+                what,
+                format!(", at line {}", place.replacen(" column", ", column", 1)),
+            )
+        });
+    let what = match what {
+        _ if what.starts_with("EOF while parsing") => "it ends too early",
+        "expected value" => "expected a value",
+        "trailing characters" => "something follows its end",
+        "trailing comma" => "a comma has nothing behind it",
+        "key must be a string" => "expected a name in double quotes",
+        "recursion limit exceeded" => "it is nested too deeply",
+        _ if what.starts_with("control character") => "a control character in a text has to be escaped",
+        other => other,
+    };
+    format!("not valid JSON: {what}{place}")
+}
+
 /// The refusal of a name that is not known here, with the one that was probably intended.
 pub(super) fn unknown(what: &str, name: &str, known: &[&str]) -> String {
     match (intended(name, known.iter().copied()), known) {
@@ -109,6 +145,39 @@ fn alternatives(names: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_number_has_its_unit() {
+        let words = |path: &str| with_unit(path, of_json("invalid type: null, expected u64")).into_owned();
+        assert_eq!(
+            words("timeoutMs"),
+            "expected a whole number of milliseconds from 0 on, not null"
+        );
+        assert_eq!(
+            words("a.limitBytes"),
+            "expected a whole number of bytes from 0 on, not null"
+        );
+        assert_eq!(words("limit"), "expected a whole number from 0 on, not null");
+        assert_eq!(with_unit("waitMs", "expected a word".into()), "expected a word");
+    }
+
+    #[test]
+    fn what_is_no_json_is_explained_with_its_place() {
+        let words = |text: &str| {
+            let error = serde_json::from_str::<serde_json::Value>(text).unwrap_err();
+            of_syntax(&error.to_string())
+        };
+        for (text, what) in [
+            ("", "it ends too early, at line 1, column 0"),
+            ("{\"a\":", "it ends too early, at line 1, column 5"),
+            ("x", "expected a value, at line 1, column 1"),
+            ("{} {}", "something follows its end, at line 1, column 4"),
+            ("{'a':1}", "expected a name in double quotes, at line 1, column 2"),
+            ("[1,]", "a comma has nothing behind it, at line 1, column 4"),
+        ] {
+            assert_eq!(words(text), format!("not valid JSON: {what}"), "{text}");
+        }
+    }
 
     #[test]
     fn no_word_of_the_reader_is_left() {

@@ -46,8 +46,8 @@ use crate::{
     problem::{Code, Problem},
     reply::JsonReply,
     routes::{
-        ExecBody, ExecQuery, FramesQuery, OutputQuery, WaitQuery, error_catalogue, health, last_event_id,
-        output_of_frames, recording_of_frames, statuses_named, version, with_output,
+        ExecBody, ExecQuery, FramesQuery, ListedRun, OutputQuery, WaitQuery, error_catalogue, health,
+        in_list, last_event_id, output_of_frames, recording_of_frames, statuses_named, version, with_output,
     },
     sse,
 };
@@ -215,7 +215,7 @@ impl QueryForm for RunsQuery {
 async fn runs(
     State(play): State<Arc<Play>>,
     QueryOf(query): QueryOf<RunsQuery>,
-) -> Result<JsonReply<Page<RunBody>>, Problem> {
+) -> Result<JsonReply<Page<ListedRun>>, Problem> {
     let RunsQuery {
         status,
         agent,
@@ -231,11 +231,12 @@ async fn runs(
             && agent.as_ref().is_none_or(|agent| *agent == run.agent)
             && session.as_ref().is_none_or(|session| *session == run.session)
     });
+    let view = page.view;
     page.cut(
         RUNS,
         runs,
         |played| played.run.id.as_str(),
-        |played| played.run.into(),
+        |played| in_list(played.run, view),
     )
     .map(JsonReply)
 }

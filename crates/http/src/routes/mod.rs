@@ -45,7 +45,8 @@ pub(crate) use metrics::metrics_alone;
 pub(crate) use probes::{errors as error_catalogue, healthz as health, version};
 pub(crate) use process::stream::last_event_id;
 pub(crate) use runs::{
-    FramesQuery, OutputQuery, WaitQuery, output_of_frames, recording_of_frames, statuses_named, with_output,
+    FramesQuery, ListedRun, OutputQuery, WaitQuery, in_list, output_of_frames, recording_of_frames,
+    statuses_named, with_output,
 };
 pub(crate) use tools::PATH as TOOLS_PATH;
 pub(crate) use unknown::method as unknown_method;

@@ -940,7 +940,7 @@ impl<'a> Parser<'a> {
                 Code::ReservedWord,
                 "G9",
                 at,
-                "a word of the shell's grammar where a command is expected",
+                "a keyword of the shell, in a form that is not supported",
             ),
             _ => Ok(()),
         }

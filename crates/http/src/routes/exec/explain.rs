@@ -10,7 +10,7 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use countersign_domain::{ExecRequest, Principal};
-use countersign_engine::explain::{Explanation, Outcome, SandboxView};
+use countersign_engine::explain::{Explanation, Outcome, SandboxView, WaysOut};
 use countersign_policy::combine::Effective;
 use countersign_protocol::ByName;
 use countersign_wire::{
@@ -219,6 +219,7 @@ pub(in crate::routes) fn explanation_body(explanation: Explanation) -> Explanati
         not_held,
         muted,
         hint,
+        ways_out: WaysOut { to_allow, to_refuse },
         stopped,
     } = explanation;
     let (outcome, reason) = match outcome {
@@ -268,6 +269,8 @@ pub(in crate::routes) fn explanation_body(explanation: Explanation) -> Explanati
         not_held,
         muted: muted.map(mutes::body),
         hint,
+        to_allow,
+        to_refuse,
         stopped: stopped.as_deref().map(StopBody::from),
     }
 }

@@ -75,7 +75,10 @@ impl ExecQuery {
         };
         let wait = self.hold_ms.unwrap_or(0);
         if wait > LONGEST_HOLD {
-            return Err(Problem::field("holdMs", "expected at most 600000"));
+            return Err(Problem::field(
+                "holdMs",
+                "expected a whole number of milliseconds, 0 to 600000",
+            ));
         }
         let wait = Duration::from_millis(wait);
         Ok(Some(CallerLease { held, wait }))

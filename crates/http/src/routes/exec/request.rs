@@ -280,7 +280,10 @@ fn timeout(
             return allowed
                 .then(|| Some(Duration::from_millis(millis)))
                 .ok_or_else(|| {
-                    Problem::field("timeoutMs", "expected milliseconds from 0 (off) to 31536000000")
+                    Problem::field(
+                        "timeoutMs",
+                        "expected a whole number of milliseconds, 0 (off) to 31536000000",
+                    )
                 });
         }
         (None, Some(seconds), None) => ("timeout", seconds),
@@ -332,7 +335,10 @@ fn node(name: String) -> Result<String, Problem> {
 pub(in crate::routes) fn approval_wait(millis: Option<u64>) -> Result<Duration, Problem> {
     let millis = millis.unwrap_or(0);
     if millis > MAX_APPROVAL_WAIT_MS {
-        return Err(Problem::field("approvalWaitMs", "expected 0 to 600000"));
+        return Err(Problem::field(
+            "approvalWaitMs",
+            "expected a whole number of milliseconds, 0 to 600000",
+        ));
     }
     Ok(Duration::from_millis(millis))
 }
@@ -478,7 +484,7 @@ mod tests {
         );
         refused(
             json!({"command": "ls", "approvalWaitMs": 600_001}),
-            "invalid-request: approvalWaitMs: expected 0 to 600000",
+            "invalid-request: approvalWaitMs: expected a whole number of milliseconds, 0 to 600000",
         );
     }
 

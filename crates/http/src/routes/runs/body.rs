@@ -37,13 +37,13 @@ fn listed(mut run: Run) -> RunBody {
 /// A run on a list: all of it but its output, or what a list shows of it (`view`).
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
-pub(super) enum ListedRun {
+pub(crate) enum ListedRun {
     Full(Box<RunBody>),
     Brief(Box<RunBriefBody>),
 }
 
 /// A run as a list has it.
-pub(super) fn in_list(run: Run, view: ApprovalView) -> ListedRun {
+pub(crate) fn in_list(run: Run, view: ApprovalView) -> ListedRun {
     match view {
         ApprovalView::Full => ListedRun::Full(Box::new(listed(run))),
         ApprovalView::Brief => ListedRun::Brief(Box::new(listed(run).into())),

@@ -13,8 +13,7 @@ mod wait;
 
 use axum::{Extension, extract::State};
 
-use body::{ListedRun, in_list};
-pub(crate) use body::{statuses_named, with_output};
+pub(crate) use body::{ListedRun, in_list, statuses_named, with_output};
 pub(crate) use frames::FramesQuery;
 pub(crate) use output::{OutputQuery, of_frames as output_of_frames};
 pub(crate) use recording::recording_of_frames;
