@@ -32,8 +32,13 @@ async fn expect_not_hosted(server: &mut TestServer, why: &str) {
         !ready.to_string().contains("exec-approvals"),
         "anybody may ask: {ready}"
     );
-    let log = server.log();
-    assert!(log.contains("the approvals socket is not hosted"), "{log}");
+    // The log is written aside.
+    eventually(
+        "logged",
+        async || server.log(),
+        |log| log.contains("the approvals socket is not hosted"),
+    )
+    .await;
     let doctor = server.cli(&["doctor", "--json"]).await;
     let findings: Value = serde_json::from_str(&doctor.stdout).expect("JSON");
     let found = findings
