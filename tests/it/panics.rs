@@ -55,8 +55,8 @@ async fn wherever_the_task_of_a_run_panics_the_run_ends_and_its_waiters_return()
             .await
             .problem(409, "run-ended");
         assert_has!(agent.ran(json!({ "argv": ["echo", "well"] })).await, { "stdout": "well\n" });
-        assert!(server.log().contains(point), "{point}: the log says where");
         assert_eq!(server.stop().await, Some(0), "{point}");
+        assert!(server.log().contains(point), "{point}: the log says where");
         drop(fs::remove_file(&pids));
     }
 }
