@@ -122,7 +122,6 @@ pub struct ExplanationBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
     /// The commands that together would let it run unasked. Empty where none can.
-    #[serde(default)]
     pub to_allow: Vec<String>,
     /// The command that would refuse it for good.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1518,8 +1518,24 @@ function Answer({ command, explanation }) {
 				name,
 				children: [createVNode(Mono, { text: value }), source === "default" ? " built in" : createVNode(Fragment, { children: [" from ", createVNode(Mono, { text: source })] })]
 			}, name))
-		})
+		}),
+		createVNode(WaysOut, { explanation })
 	] });
+}
+function WaysOut({ explanation }) {
+	const { toAllow, toRefuse, hint, outcome: comesTo } = explanation;
+	const lines = toAllow.map((command) => [comesTo === "deny" ? "To allow exactly this" : "To stop asking about exactly this", command]);
+	if (lines.length === 0 && hint) lines.push(["To change it", hint]);
+	if (toRefuse) lines.push(["To refuse its program for good", toRefuse]);
+	if (lines.length === 0) return null;
+	return createVNode("dl", {
+		class: "facts",
+		"aria-label": "Commands that would change it",
+		children: lines.map(([name, command]) => createVNode(Fact, {
+			name,
+			children: createVNode(Mono, { text: command })
+		}, command))
+	});
 }
 // src/view/policy/policy.tsx
 var NAME_LENGTH = 40;

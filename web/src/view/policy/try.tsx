@@ -90,6 +90,21 @@ function Answer({ command, explanation }: { command: string; explanation: Explan
           <Fact key={name} name={name}><Mono text={value} />{source === "default" ? " built in" : <> from <Mono text={source} /></>}</Fact>
         ))}
       </dl>
+      <WaysOut explanation={explanation} />
     </>
+  );
+}
+
+/** What would change it, as commands to paste into a terminal. */
+function WaysOut({ explanation }: { explanation: Explanation }) {
+  const { toAllow, toRefuse, hint, outcome: comesTo } = explanation;
+  const lines = toAllow.map((command): [string, string] => [comesTo === "deny" ? "To allow exactly this" : "To stop asking about exactly this", command]);
+  if (lines.length === 0 && hint) lines.push(["To change it", hint]);
+  if (toRefuse) lines.push(["To refuse its program for good", toRefuse]);
+  if (lines.length === 0) return null;
+  return (
+    <dl class="facts" aria-label="Commands that would change it">
+      {lines.map(([name, command]) => <Fact key={command} name={name}><Mono text={command} /></Fact>)}
+    </dl>
   );
 }
