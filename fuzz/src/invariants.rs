@@ -339,7 +339,13 @@ fn check_allowed(found: &Analysis) {
         .flat_map(|item| &item.parts)
         .map(|part| match part {
             PlanPart::Step(step) => step,
-            other @ (PlanPart::All(_) | PlanPart::Apart(_) | PlanPart::Choice { .. }) => panic!("{other:?}"),
+            other @ (PlanPart::All(_)
+            | PlanPart::Apart(_)
+            | PlanPart::Choice { .. }
+            | PlanPart::Turns { .. }
+            | PlanPart::Set { .. }
+            | PlanPart::Background(_)
+            | PlanPart::Wait) => panic!("{other:?}"),
         });
     for step in steps {
         let program = step.words.first().expect("a word");

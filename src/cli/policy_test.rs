@@ -43,7 +43,8 @@ asked. Where none runs, the files of the state directory are judged as they stan
 commands of the gateway host. A case that brings its own world is judged in that, with default
 settings: cwd, path_dirs, files, realpaths, trusted_dirs, allowlist, safe_bins,
 strict_inline_eval, null_redirections, here_documents, file_redirections,
-file_patterns, temporary_files, found_files, document_operands, variables, substitutions, braces, compound_commands, env.
+file_patterns, temporary_files, found_files, document_operands, variables, substitutions, braces, compound_commands,
+loops, later_values, background_commands, env.
 
 Exits 1 when a case fails.")]
 pub(crate) struct TestArgs {

@@ -158,6 +158,57 @@ pub enum BoundFilling {
         /// In the order of the command text. What they change of the directory ends with them.
         steps: Vec<BoundStep>,
     },
+    /// What a variable has that the run gave a value before.
+    Variable {
+        /// Its name.
+        name: String,
+    },
+}
+
+/// What decides about each turn of a loop.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "is")]
+pub enum BoundCondition {
+    /// There is another line of standard input, which a variable gets (`while read`).
+    Line {
+        /// The variable.
+        variable: String,
+        /// Whether it gets the line without blanks at both ends.
+        trims: bool,
+        /// Whether a backslash is a character like others (`-r`).
+        raw: bool,
+    },
+    /// The exit code of these steps is 0 (`while`).
+    While {
+        /// In the order of the command text.
+        steps: Vec<BoundStep>,
+    },
+    /// It is another one (`until`).
+    Until {
+        /// In the order of the command text.
+        steps: Vec<BoundStep>,
+    },
+}
+
+impl BoundCondition {
+    /// Its steps.
+    pub const fn steps(&self) -> Option<&Vec<BoundStep>> {
+        match self {
+            Self::Line { .. } => None,
+            Self::While { steps } | Self::Until { steps } => Some(steps),
+        }
+    }
+}
+
+/// The lists of steps whose output is put into something.
+fn outputs(fills: &[BoundFill]) -> Vec<&[BoundStep]> {
+    fills
+        .iter()
+        .filter_map(|fill| match &fill.with {
+            BoundFilling::Status | BoundFilling::Variable { .. } => None,
+            BoundFilling::Output { steps } => Some(steps.as_slice()),
+        })
+        .collect()
 }
 
 impl BoundStep {
@@ -178,20 +229,20 @@ impl BoundAction {
     /// The lists of steps inside of it, in the order in which they are prepared.
     fn inner(&self) -> Vec<&[BoundStep]> {
         match self {
-            Self::Program { fills, .. } => fills
-                .iter()
-                .filter_map(|fill| match &fill.with {
-                    BoundFilling::Status => None,
-                    BoundFilling::Output { steps } => Some(steps.as_slice()),
-                })
-                .collect(),
-            Self::All { steps, apart: _ } | Self::Not { steps } => vec![steps],
+            Self::Program { fills, .. } | Self::Set { fills, .. } => outputs(fills),
+            Self::Turns { condition, steps } => {
+                let condition = condition.steps().map(Vec::as_slice);
+                condition.into_iter().chain([steps.as_slice()]).collect()
+            }
+            Self::All { steps, apart: _ } | Self::Not { steps } | Self::Background { steps } => vec![steps],
             Self::Choice {
                 condition,
                 then,
                 otherwise,
             } => vec![condition, then, otherwise],
-            Self::ChangeDirectory { .. } | Self::PrintDirectory { .. } | Self::Settle { .. } => Vec::new(),
+            Self::ChangeDirectory { .. } | Self::PrintDirectory { .. } | Self::Settle { .. } | Self::Wait => {
+                Vec::new()
+            }
         }
     }
 }
@@ -260,6 +311,29 @@ pub enum BoundAction {
         #[serde(skip_serializing_if = "Vec::is_empty", default)]
         otherwise: Vec<BoundStep>,
     },
+    /// Does steps again and again: `while` and `until`.
+    Turns {
+        /// Looked at before each turn.
+        condition: BoundCondition,
+        /// A turn.
+        steps: Vec<BoundStep>,
+    },
+    /// Gives a variable of the run a value that is known only then. No program gets the variable.
+    Set {
+        /// The variable.
+        variable: String,
+        /// Its value as it is written.
+        value: String,
+        /// What is put into that, in its order.
+        fills: Vec<BoundFill>,
+    },
+    /// Begins steps and does not wait for them (`&`). They read nothing, and end with the run.
+    Background {
+        /// What runs beside the steps that follow.
+        steps: Vec<BoundStep>,
+    },
+    /// Waits for all of those (`wait`).
+    Wait,
 }
 
 /// A file that an interpreter reads, by its content.

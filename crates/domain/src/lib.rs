@@ -56,8 +56,8 @@ pub use approval_state::{ApprovalDecision, ApprovalState, ApprovalStatus, Persis
 pub use approval_votes::{Quorum, Vote};
 pub use authority::{Access, Authority, Belongs};
 pub use binding::{
-    Binding, Bound, BoundAction, BoundFill, BoundFilling, BoundInterpreter, BoundScript, BoundStep, Pinning,
-    Redirection, ScriptHold, StepJoin, hex,
+    Binding, Bound, BoundAction, BoundCondition, BoundFill, BoundFilling, BoundInterpreter, BoundScript,
+    BoundStep, Pinning, Redirection, ScriptHold, StepJoin, hex,
 };
 pub use confinement::{Confine, Confinement, NotKept, ProgramLimits, Startable, Starts, WritePlace};
 pub use deciding::{Deciding, deciding, deciding_names, may_hold_deciding};

@@ -109,7 +109,7 @@ const HELD: [&str; 16] = [
 type Step = (&'static str, fn(&mut Grammar));
 
 /// Each row has what the rows before it have.
-const STEPS: [Step; 11] = [
+const STEPS: [Step; 14] = [
     ("nullRedirections", |grammar| grammar.null_redirections = true),
     ("hereDocuments", |grammar| grammar.here_documents = true),
     ("fileRedirections", |grammar| grammar.file_redirections = true),
@@ -121,6 +121,9 @@ const STEPS: [Step; 11] = [
     ("substitutions", |grammar| grammar.substitutions = true),
     ("braces", |grammar| grammar.braces = true),
     ("compoundCommands", |grammar| grammar.compound_commands = true),
+    ("loops", |grammar| grammar.loops = true),
+    ("laterValues", |grammar| grammar.later_values = true),
+    ("backgroundCommands", |grammar| grammar.background_commands = true),
 ];
 
 /// Programs that mostly read, and git.
@@ -188,6 +191,10 @@ fn print() -> Result<(), Box<dyn Error>> {
         held_programs: HELD.map(str::to_owned).to_vec(),
         ..holding(world)
     };
+    let tools = |world: World| World {
+        held_programs: vec![held::WORKSPACE_TOOLS.to_owned()],
+        ..holding(world)
+    };
     let before = [
         ("no entry", World::new(&[])),
         ("39 programs that mostly read, and git", World::new(&reading)),
@@ -205,6 +212,10 @@ fn print() -> Result<(), Box<dyn Error>> {
             naming(World::of_starters(Grammar::WIDEST)),
         ),
         (
+            "all starter sets, texts that are not read run held, `@workspace` in `heldPrograms`",
+            tools(World::of_starters(Grammar::WIDEST)),
+        ),
+        (
             "all starter sets, with all of `reads`, without the set `run-code`",
             World::of(
                 Grammar::WIDEST,
@@ -219,6 +230,10 @@ fn print() -> Result<(), Box<dyn Error>> {
             holding(bare()),
         ),
         ("the same, and 16 programs in `heldPrograms`", naming(bare())),
+        (
+            "bare entries, the same, `@workspace` in `heldPrograms`",
+            tools(bare()),
+        ),
         (
             "bare entries, `strictInlineEval`",
             World {
@@ -309,6 +324,10 @@ fn write_answers(
         held_programs: HELD.map(str::to_owned).to_vec(),
         ..holding(world)
     };
+    let tools = |world: World| World {
+        held_programs: vec![held::WORKSPACE_TOOLS.to_owned()],
+        ..holding(world)
+    };
     for (name, world) in [
         (
             "39 programs that mostly read, and git",
@@ -331,6 +350,10 @@ fn write_answers(
         (
             "the same, and 16 programs in `heldPrograms`",
             naming(World::of_starters(Grammar::WIDEST)),
+        ),
+        (
+            "all starter sets, held texts, `@workspace` in `heldPrograms`",
+            tools(World::of_starters(Grammar::WIDEST)),
         ),
     ] {
         let asked = world.asked(commands);
@@ -627,6 +650,7 @@ impl World {
             keeps: Keeps {
                 starts: true,
                 writes: true,
+                own_files: true,
                 ..Keeps::default()
             },
             grammar: self.grammar,

@@ -8,6 +8,7 @@
 
 use std::{
     cell::RefCell,
+    collections::BTreeMap,
     ffi::{CStr, CString},
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
@@ -36,7 +37,7 @@ use countersign_sys::{
 
 use super::{
     patch,
-    wire::{Action, DirectProgram, Filling, PatchOrder, Plan, Program, Step},
+    wire::{Action, Condition, DirectProgram, Fill, Filling, PatchOrder, Plan, Program, Setting, Step},
 };
 
 /// What stands for the ruleset of a program that has none.
@@ -54,6 +55,8 @@ const NOT_REDIRECTED: i32 = 1;
 const BUILTIN_FAILED: i32 = 2;
 /// Most bytes that the kernel takes as one argument (`MAX_ARG_STRLEN`), of which one is for the NUL.
 const MAX_ARGUMENT_BYTES: usize = 128 * 1024 - 1;
+/// Most lists that run in the background of one process (G24); another one begins when one of them has ended.
+const MAX_BACKGROUND: usize = 64;
 /// The exit code of a patch that does not apply.
 const PATCH_FAILED: i32 = 1;
 
@@ -197,6 +200,8 @@ impl Execution<'_> {
             directory: self.plan.directory.as_bytes().to_vec(),
             old_directory: None,
             made: MadeFiles::default(),
+            variables: BTreeMap::new(),
+            background: RefCell::default(),
             status: 0,
             word: None,
         };
@@ -570,10 +575,23 @@ struct Leader<'a> {
     old_directory: Option<Vec<u8>>,
     /// Files of the temporary directory that its redirections made.
     made: MadeFiles,
+    /// What variables of the run have. No program gets them.
+    variables: BTreeMap<String, Vec<u8>>,
+    /// What runs beside it, as far as it has not ended.
+    background: RefCell<Vec<Pid>>,
     /// The exit code of the last pipeline, `$?`.
     status: i32,
     /// Where a copy of it says that something was not what was judged. `None` where it makes none.
     word: Option<SharedBytes>,
+}
+
+/// When a copy of the leader ends at the latest.
+#[derive(Clone, Copy)]
+enum Life {
+    /// With the process that it is a copy of.
+    OfOriginal,
+    /// With the run: what it begins in the background goes on where a subshell has ended.
+    OfRun,
 }
 
 /// A builtin inside a pipeline, done once all programs of it were started, and where it writes.
@@ -650,6 +668,14 @@ impl Leader<'_> {
                 }
             }
             Action::Not(steps) => Ok(i32::from(self.one_pipeline(steps)? == 0)),
+            Action::Turns { condition, steps } => self.turns(condition, steps),
+            Action::Set(setting) => self.set(setting),
+            Action::Background(steps) => self.begin(steps),
+            Action::Wait => {
+                wait_for_every();
+                self.background.borrow_mut().clear();
+                self.code_of_copies(&[])
+            }
             Action::Choice {
                 condition,
                 then,
@@ -703,12 +729,16 @@ impl Leader<'_> {
                         break;
                     }
                 },
-                Action::All { .. } | Action::Not(_) | Action::Choice { .. } => {
-                    match self.copy(std::slice::from_ref(step), from, to) {
-                        Ok(pid) => running.push(pid),
-                        Err(errno) => known_status = Some(not_copied(errno)),
-                    }
-                }
+                Action::All { .. }
+                | Action::Not(_)
+                | Action::Choice { .. }
+                | Action::Turns { .. }
+                | Action::Set(_)
+                | Action::Background(_)
+                | Action::Wait => match self.copy(std::slice::from_ref(step), from, to) {
+                    Ok(pid) => running.push(pid),
+                    Err(errno) => known_status = Some(not_copied(errno)),
+                },
                 Action::ChangeDirectory { .. }
                 | Action::PrintDirectory { .. }
                 | Action::Settle { .. }
@@ -795,14 +825,22 @@ impl Leader<'_> {
 
     /// The arguments of a program with what is put into them.
     fn arguments(&self, program: &Program) -> Result<Result<Vec<u8>, Errno>, Changed> {
-        if program.fills.is_empty() {
-            return Ok(Ok(program.arguments.clone()));
+        Ok(self
+            .filled(&program.arguments, &program.fills)?
+            .map(|(arguments, _)| arguments))
+    }
+
+    /// Texts that each end with NUL, with what is put into them, and the exit code of the last list whose output that is.
+    fn filled(&self, texts: &[u8], fills: &[Fill]) -> Result<Result<(Vec<u8>, i32), Errno>, Changed> {
+        let mut status = 0;
+        if fills.is_empty() {
+            return Ok(Ok((texts.to_vec(), status)));
         }
         let place = |at: u32| usize::try_from(at).unwrap_or(usize::MAX);
-        let mut filled = Vec::with_capacity(program.arguments.len());
-        for (at, argument) in entries(&program.arguments).enumerate() {
+        let mut filled = Vec::with_capacity(texts.len());
+        for (at, argument) in entries(texts).enumerate() {
             let mut begins = 0;
-            for fill in program.fills.iter().filter(|fill| place(fill.argument) == at) {
+            for fill in fills.iter().filter(|fill| place(fill.argument) == at) {
                 let Some(literal) = argument.get(begins..place(fill.from)) else {
                     return Ok(Err(Errno::INVAL));
                 };
@@ -810,8 +848,16 @@ impl Leader<'_> {
                 match &fill.with {
                     Filling::Status => filled.extend_from_slice(self.status.to_string().as_bytes()),
                     Filling::Output(steps) => match self.output_of(steps)? {
-                        Ok(output) => filled.extend_from_slice(&output),
+                        Ok((output, code)) => {
+                            filled.extend_from_slice(&output);
+                            status = code;
+                        }
                         Err(errno) => return Ok(Err(errno)),
+                    },
+                    Filling::Variable(name) => match self.variables.get(name) {
+                        Some(value) => filled.extend_from_slice(value),
+                        // What was judged gave it a value first.
+                        None => return Ok(Err(Errno::INVAL)),
                     },
                 }
                 begins = place(fill.to);
@@ -821,12 +867,106 @@ impl Leader<'_> {
             };
             filled.extend_from_slice(literal);
         }
-        Ok(Ok(filled))
+        Ok(Ok((filled, status)))
+    }
+
+    /// Does a list before each turn of a loop, or reads a line, and the turn where that went well. The exit code is that of the last turn.
+    fn turns(&mut self, condition: &Condition, steps: &[Step]) -> Result<i32, Changed> {
+        let mut status = 0;
+        loop {
+            let goes_on = match condition {
+                Condition::Line { variable, trims, raw } => match read_line() {
+                    Ok(Some(line)) if *raw || !line.contains(&b'\\') => {
+                        let line = if *trims { trimmed(&line) } else { &line };
+                        self.variables.insert(variable.clone(), line.to_vec());
+                        self.status = 0;
+                        true
+                    }
+                    // A shell would take it apart.
+                    Ok(Some(_)) => {
+                        complain(
+                            b"read",
+                            "a line with a backslash, which only read -r takes as it is",
+                        );
+                        return Err(Changed);
+                    }
+                    Ok(None) => false,
+                    Err(errno) => {
+                        complain(b"read", &reason(errno));
+                        return Err(Changed);
+                    }
+                },
+                Condition::While(steps) => self.list(steps)? == 0,
+                Condition::Until(steps) => self.list(steps)? != 0,
+            };
+            if !goes_on {
+                return Ok(status);
+            }
+            status = self.list(steps)?;
+        }
+    }
+
+    /// Gives a variable its value. The exit code is that of the list whose output it gets.
+    fn set(&mut self, setting: &Setting) -> Result<i32, Changed> {
+        let Setting {
+            variable,
+            value,
+            fills,
+        } = setting;
+        match self.filled(value, fills)? {
+            Ok((value, status)) => {
+                let value = value.strip_suffix(b"\0").unwrap_or(&value);
+                self.variables.insert(variable.clone(), value.to_vec());
+                Ok(status)
+            }
+            Err(errno) => {
+                // A shell would go on with a value that was cut, or with none.
+                complain(variable.as_bytes(), &reason(errno));
+                Err(Changed)
+            }
+        }
+    }
+
+    /// Begins steps that run beside what follows, with nothing to read. The exit code is 0, as that of `&` is.
+    fn begin(&self, steps: &[Step]) -> Result<i32, Changed> {
+        while self.background.borrow().len() >= MAX_BACKGROUND {
+            let Ok(Some((pid, _ended))) = process::wait_any() else {
+                break;
+            };
+            self.background.borrow_mut().retain(|other| *other != pid);
+        }
+        let input = match open_null() {
+            Ok(input) => input,
+            Err(errno) => return Ok(not_copied(errno)),
+        };
+        let output = rustix::stdio::stdout();
+        if let [
+            Step {
+                action: Action::Program(program),
+                ..
+            },
+        ] = steps
+        {
+            // What is put into its words would have to be waited for.
+            if program.fills.is_empty() {
+                // What cannot be started says so, and what follows goes on.
+                let begun = self.start(program, input.as_fd(), output)?;
+                self.background.borrow_mut().extend(begun.ok());
+                return Ok(0);
+            }
+        }
+        match self.copy_for(Life::OfRun, steps, input.as_fd(), output) {
+            Ok(pid) => {
+                self.background.borrow_mut().push(pid);
+                Ok(0)
+            }
+            Err(errno) => Ok(not_copied(errno)),
+        }
     }
 
     /// What steps write to standard output, without the newlines at its end and without NUL, which no argument can hold. A copy of
     /// this process does them.
-    fn output_of(&self, steps: &[Step]) -> Result<Result<Vec<u8>, Errno>, Changed> {
+    fn output_of(&self, steps: &[Step]) -> Result<Result<(Vec<u8>, i32), Errno>, Changed> {
         let (reader, writer) = match rustix::pipe::pipe_with(PipeFlags::CLOEXEC) {
             Ok(ends) => ends,
             Err(errno) => return Ok(Err(errno)),
@@ -839,12 +979,22 @@ impl Leader<'_> {
         let read = read_argument(&reader);
         // What still writes is told that nothing reads.
         drop(reader);
-        self.code_of_copies(&[pid])?;
-        Ok(read)
+        let code = self.code_of_copies(&[pid])?;
+        Ok(read.map(|read| (read, code)))
     }
 
     /// A copy of this process that does steps with another input and output: what they change of the directory ends with it.
     fn copy(&self, steps: &[Step], input: BorrowedFd<'_>, output: BorrowedFd<'_>) -> Result<Pid, Errno> {
+        self.copy_for(Life::OfOriginal, steps, input, output)
+    }
+
+    fn copy_for(
+        &self,
+        life: Life,
+        steps: &[Step],
+        input: BorrowedFd<'_>,
+        output: BorrowedFd<'_>,
+    ) -> Result<Pid, Errno> {
         // What it finds changed it cannot tell by its exit code, which may be any.
         let Some(word) = self.word else {
             return Err(Errno::NOMEM);
@@ -853,7 +1003,11 @@ impl Leader<'_> {
         match process::fork() {
             Ok(Forked::Parent(pid)) => Ok(pid),
             Ok(Forked::Child) => {
-                let done = self.work_apart(leader, [input, output], steps);
+                let original = match life {
+                    Life::OfOriginal => Some(leader),
+                    Life::OfRun => None,
+                };
+                let done = self.work_apart(original, [input, output], steps);
                 process::exit_now(done.unwrap_or_else(|Changed| {
                     for byte in word.get() {
                         byte.store(1, Ordering::SeqCst);
@@ -868,11 +1022,12 @@ impl Leader<'_> {
     /// What a copy of the leader does: steps, with nothing else of the leader's open.
     fn work_apart(
         &self,
-        leader: Pid,
+        original: Option<Pid>,
         [input, output]: [BorrowedFd<'_>; 2],
         steps: &[Step],
     ) -> Result<i32, Changed> {
-        let begun = rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+        let ends_with_it = original.map(|_| Signal::KILL);
+        let begun = rustix::process::set_parent_process_death_signal(ends_with_it)
             // Neither has the number of the other.
             .and_then(|()| rustix::stdio::dup2_stdin(input))
             .and_then(|()| rustix::stdio::dup2_stdout(output))
@@ -885,7 +1040,7 @@ impl Leader<'_> {
             return Ok(not_copied(errno));
         }
         // It ended before it was to be told of.
-        if process::parent() != leader {
+        if original.is_some_and(|original| process::parent() != original) {
             return Ok(CANNOT_EXECUTE);
         }
         let mut copy = Leader {
@@ -897,6 +1052,8 @@ impl Leader<'_> {
             directory: self.directory.clone(),
             old_directory: self.old_directory.clone(),
             made: MadeFiles::default(),
+            variables: self.variables.clone(),
+            background: RefCell::default(),
             status: self.status,
             word: self.word,
         };
@@ -964,6 +1121,7 @@ impl Leader<'_> {
                 break;
             };
             left.retain(|other| *other != pid);
+            self.background.borrow_mut().retain(|other| *other != pid);
             is_interrupted |= matches!(ended, Ended::Signal(libc::SIGINT | libc::SIGQUIT));
             if pids.last() == Some(&pid) {
                 status = match ended {
@@ -1028,7 +1186,11 @@ impl Leader<'_> {
             | Action::ApplyPatch(_)
             | Action::All { .. }
             | Action::Not(_)
-            | Action::Choice { .. } => return BUILTIN_FAILED,
+            | Action::Choice { .. }
+            | Action::Turns { .. }
+            | Action::Set(_)
+            | Action::Background(_)
+            | Action::Wait => return BUILTIN_FAILED,
         };
         line.push(b'\n');
         if write_all(output, &line).is_ok() {
@@ -1046,8 +1208,50 @@ const fn is_builtin(action: &Action) -> bool {
         | Action::PrintDirectory { .. }
         | Action::Settle { .. }
         | Action::ApplyPatch(_) => true,
-        Action::Program(_) | Action::All { .. } | Action::Not(_) | Action::Choice { .. } => false,
+        Action::Program(_)
+        | Action::All { .. }
+        | Action::Not(_)
+        | Action::Choice { .. }
+        | Action::Turns { .. }
+        | Action::Set(_)
+        | Action::Background(_)
+        | Action::Wait => false,
     }
+}
+
+/// Waits for every child there is.
+fn wait_for_every() {
+    while let Ok(Some(_ended)) = process::wait_any() {}
+}
+
+/// The next line of standard input without its newline; `None` where no whole line is left. One byte at a time, since what follows
+/// belongs to programs that read, too.
+fn read_line() -> Result<Option<Vec<u8>>, Errno> {
+    let mut line = Vec::new();
+    let mut byte = [0];
+    loop {
+        match rustix::io::read(rustix::stdio::stdin(), &mut byte) {
+            Ok(0) => return Ok(None),
+            Ok(_) if byte == *b"\n" => return Ok(Some(line)),
+            // No word of a program can hold it, and shells read it in different ways.
+            Ok(_) if byte == [0] => return Err(Errno::ILSEQ),
+            Ok(_) if line.len() >= MAX_ARGUMENT_BYTES => return Err(Errno::TOOBIG),
+            Ok(_) => line.extend_from_slice(&byte),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+/// A line without spaces and tabs at both ends.
+fn trimmed(line: &[u8]) -> &[u8] {
+    let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
+    let begins = line.iter().position(|byte| !is_blank(byte)).unwrap_or(line.len());
+    let ends = line
+        .iter()
+        .rposition(|byte| !is_blank(byte))
+        .map_or(begins, |last| last + 1);
+    line.get(begins..ends).unwrap_or_default()
 }
 
 /// Says that no copy of the leader could be made; the exit code of what it was to do.

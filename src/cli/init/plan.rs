@@ -276,7 +276,10 @@ mod tests {
                 "variables": true,
                 "substitutions": true,
                 "braces": true,
-                "compoundCommands": true
+                "compoundCommands": true,
+                "loops": true,
+                "laterValues": true,
+                "backgroundCommands": true
               }
             }
           }
@@ -309,7 +312,8 @@ mod tests {
         let config = text(
             "{ // ours\n tools: {exec: {host: 'gateway', security: 'allowlist', ask: 'on-miss', \
              reads: {nullRedirections: true, hereDocuments: true, fileRedirections: true, filePatterns: true, \
-             temporaryFiles: true, foundFiles: true, documentOperands: true, variables: true, substitutions: true, braces: true, compoundCommands: true, more: 1}}}, ui: 1, }",
+             temporaryFiles: true, foundFiles: true, documentOperands: true, variables: true, substitutions: true, braces: true, compoundCommands: true, \
+             loops: true, laterValues: true, backgroundCommands: true, more: 1}}}, ui: 1, }",
         );
         let server = text("[http]\nlisten = \"127.0.0.1:1\"\n[approvals]\nalways_reachable = true\n");
         let document = text(

@@ -86,6 +86,9 @@ impl InitPreset {
                     "substitutions": true,
                     "braces": true,
                     "compoundCommands": true,
+                    "loops": true,
+                    "laterValues": true,
+                    "backgroundCommands": true,
                 }),
             );
         }

@@ -284,6 +284,78 @@ async fn programs_that_are_named_run_held_with_arguments_that_no_entry_covers() 
     assert_has!(explained, { "outcome": "ask" });
 }
 
+/// `@workspace` stands for programs whose work stays in the workspace, and for git where it reads.
+#[tokio::test]
+async fn programs_of_the_workspace_run_held_without_an_entry() {
+    or_skip!(possible());
+    let server = builder(&json!({ "heldPrograms": ["@workspace"] }))
+        .agents(
+            &json!({ "main": { "allowlist": [{ "pattern": "git", "argPattern": "^(init|add|commit)" }] } }),
+        )
+        .start()
+        .await;
+    let begin = "git init -q . && git add .";
+    server.ran(json!({ "command": begin })).await;
+    for (text, output) in [
+        ("printf 'a\\nb\\n' > f; tac f | rev", "b\na\n"),
+        ("seq 3 | awk '{ s += $1 } END { print s }'", "6\n"),
+        ("python3 -c 'print(1)' && rm f && test ! -e f", "1\n"),
+        ("git status --short -b | head -n 1", "## No commits yet on main\n"),
+        (
+            "git -C . rev-parse --is-inside-work-tree; for b in $(git branch -a); do echo \"$b\"; done",
+            "true\n",
+        ),
+    ] {
+        let body = json!({ "command": text });
+        let explained = ask_to_explain(&server.agent(), &body).await.expect(200);
+        assert_has!(explained, { "outcome": "run", "held": true }, "{text}");
+        let answer = server.ran(body).await;
+        assert_has!(answer, { "held": true, "exitCode": 0 }, "{text}");
+        assert!(
+            answer["stdout"] == output || text.starts_with("git status"),
+            "{text}: {answer}"
+        );
+    }
+    // What would write to the repository, or reach another one, is asked about, and so is what has another program.
+    for (text, why) in [
+        ("git push origin main", "git push"),
+        ("python3 -c 'print(1)' && git commit -m x", "git commit"),
+        ("git branch -D x", "git branch"),
+        ("git config core.pager x", "git config"),
+        ("for b in a b; do git checkout $b; done", "git checkout"),
+        ("git log; id", "no entry covers this"),
+        ("curl http://localhost/", "no entry covers this"),
+        ("git $x y", "git "),
+    ] {
+        is_asked(&server, json!({ "command": text }), Some(why)).await;
+    }
+    // Where the text hides it, the walls keep it.
+    let before = fs::read(workspace(&server).join(".git/config")).unwrap();
+    for text in [
+        "g=git; $g config core.pager 'touch marker'",
+        "g=git; $g commit --allow-empty -qm x",
+        "echo 'touch marker' > .git/hooks/post-checkout; $x",
+        "python3 -c 'open(\".git/hooks/pre-commit\", \"w\")'",
+        "d=.git; rm -rf \"$d\"; mv \"$d\" elsewhere",
+    ] {
+        let answer = server.ran(json!({ "command": text })).await;
+        assert_has!(answer, { "held": true }, "{text}");
+        assert_eq!(
+            fs::read(workspace(&server).join(".git/config")).unwrap(),
+            before,
+            "{text}"
+        );
+        for made in [
+            "marker",
+            "elsewhere",
+            ".git/hooks/post-checkout",
+            ".git/hooks/pre-commit",
+        ] {
+            assert!(!workspace(&server).join(made).exists(), "{text}: {made}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn an_entry_that_confines_is_listed_where_the_walls_keep_no_less() {
     or_skip!(possible());

@@ -10,6 +10,7 @@ mod files;
 mod held;
 mod here_documents;
 mod lists;
+mod loops;
 mod patterns;
 mod redirections;
 mod substituted;

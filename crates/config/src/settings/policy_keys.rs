@@ -255,6 +255,9 @@ policy_settings! {
         substitutions: bool, "tools.exec.reads.substitutions", "tools.exec.reads.substitutions" as Flag = false, Now;
         braces: bool, "tools.exec.reads.braces", "tools.exec.reads.braces" as Flag = false, Now;
         compound_commands: bool, "tools.exec.reads.compoundCommands", "tools.exec.reads.compoundCommands" as Flag = false, Now;
+        loops: bool, "tools.exec.reads.loops", "tools.exec.reads.loops" as Flag = false, Now;
+        later_values: bool, "tools.exec.reads.laterValues", "tools.exec.reads.laterValues" as Flag = false, Now;
+        background_commands: bool, "tools.exec.reads.backgroundCommands", "tools.exec.reads.backgroundCommands" as Flag = false, Now;
         leftovers: Leftovers, "tools.exec.leftovers", "tools.exec.leftovers" as Word<Leftovers> = "kill", Now;
         isolation: Isolation, "tools.exec.isolation", "tools.exec.isolation" as SameUser = null, Now;
         on_miss: OnMiss, "tools.exec.onMiss", "tools.exec.onMiss" as Word<OnMiss> = "ask", Now;

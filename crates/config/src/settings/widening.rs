@@ -121,6 +121,9 @@ fn compare_exec(before: &ExecSettings, later: &ExecSettings, who: &str, found: &
                 substitutions,
                 braces,
                 compound_commands,
+                loops,
+                later_values,
+                background_commands,
             },
         confine_fallback,
         // It is told, and decides nothing.
@@ -179,6 +182,17 @@ fn compare_exec(before: &ExecSettings, later: &ExecSettings, who: &str, found: &
     }
     if !compound_commands && later.grammar.compound_commands {
         found.add(format!("{who}: compound commands are read"));
+    }
+    if !loops && later.grammar.loops {
+        found.add(format!("{who}: loops are read"));
+    }
+    if !later_values && later.grammar.later_values {
+        found.add(format!(
+            "{who}: values that are known only when a command runs are read"
+        ));
+    }
+    if !background_commands && later.grammar.background_commands {
+        found.add(format!("{who}: commands in the background are read"));
     }
     if *confine_fallback != later.confine_fallback && later.confine_fallback == ConfineFallback::Text {
         found.add(format!(
@@ -302,6 +316,17 @@ mod tests {
             "{}",
             &exec("reads: { compoundCommands: true }"),
             "compound commands",
+        );
+        check("{}", &exec("reads: { loops: true }"), "loops are read");
+        check(
+            "{}",
+            &exec("reads: { laterValues: true }"),
+            "only when a command runs",
+        );
+        check(
+            "{}",
+            &exec("reads: { backgroundCommands: true }"),
+            "in the background",
         );
         check("{}", &exec("confineFallback: 'text'"), "cannot be kept");
         check("{}", &exec("leftovers: 'keep'"), "kept");

@@ -106,6 +106,8 @@ pub(crate) struct Analyst {
     files: peer_fs::Files,
     /// The best level of isolation that commands reach.
     isolation: Isolation,
+    /// Whether all files of the server lie where isolation hides them: in the state directory.
+    is_all_hidden: bool,
     /// The host shell, where it is one whose ways are known.
     shell: Option<ShellKind>,
     /// What is known of the variables that commands inherit.
@@ -160,6 +162,7 @@ impl Analyst {
             environment,
             files,
             isolation,
+            is_all_hidden: is_within(document, state_dir.root()),
             shell,
             protected: protected(state_dir.root(), document, &workspaces, binary),
             patterns: PatternCache::default(),
@@ -302,7 +305,11 @@ impl Analyst {
             // What a node keeps it judges by itself.
             Keeps::default()
         } else {
-            keeping::keeps(exec, self.isolation)
+            let keeps = keeping::keeps(exec, self.isolation);
+            Keeps {
+                own_files: keeps.own_files && self.is_all_hidden,
+                ..keeps
+            }
         };
         let cwd = match &call.node {
             Some(_) => call.node_cwd().unwrap_or(UNKNOWN_DIRECTORY).into(),
@@ -537,6 +544,12 @@ pub(crate) fn deny_rule_of<'a>(listed: &Listed<'a, document::DenyRule>) -> DenyR
         children: listed.item.keeps_children(),
         is_of_text: listed.item.is_of_text() || listed.item.is_of_questions(),
     }
+}
+
+/// Whether a file lies below a directory by its real path, and so does the way that leads there.
+fn is_within(file: &Path, directory: &Path) -> bool {
+    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_not_there| path.to_path_buf());
+    file.starts_with(directory) && real(file).starts_with(real(directory))
 }
 
 /// What no command may be auto-allowed to touch (rule P6): the state directory but its workspaces, and this

@@ -498,7 +498,11 @@ fn started<'a>(
                 | BoundAction::Settle { .. }
                 | BoundAction::All { .. }
                 | BoundAction::Not { .. }
-                | BoundAction::Choice { .. } => None,
+                | BoundAction::Choice { .. }
+                | BoundAction::Turns { .. }
+                | BoundAction::Set { .. }
+                | BoundAction::Background { .. }
+                | BoundAction::Wait => None,
             })
             .collect(),
         Bound::Rendered { .. }

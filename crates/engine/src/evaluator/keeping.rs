@@ -70,6 +70,14 @@ impl Levels<'_> {
     }
 }
 
+/// Whether no command can read the state directory of the server at a level of isolation.
+const fn hides_own_files(isolation: Isolation) -> bool {
+    match isolation {
+        Isolation::Confined | Isolation::SeparateUser => true,
+        Isolation::SameUser | Isolation::Sandbox | Isolation::Node => false,
+    }
+}
+
 /// Whether programs that are set-uid, set-gid or have capabilities can use them at a level of isolation.
 pub(crate) const fn lets_gain(isolation: Isolation) -> bool {
     match isolation {
@@ -92,5 +100,6 @@ pub(crate) fn keeps(exec: &ExecSettings, reached: Isolation) -> Keeps {
         connects,
         lets_gain: lets_gain(level_of(reached, exec.isolation)),
         falls_back: exec.confine_fallback == ConfineFallback::Text,
+        own_files: hides_own_files(level_of(reached, exec.isolation)),
     }
 }

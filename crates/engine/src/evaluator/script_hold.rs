@@ -170,7 +170,11 @@ fn direct_paths(bound: &Bound) -> Vec<&str> {
                 | BoundAction::Settle { .. }
                 | BoundAction::All { .. }
                 | BoundAction::Not { .. }
-                | BoundAction::Choice { .. } => None,
+                | BoundAction::Choice { .. }
+                | BoundAction::Turns { .. }
+                | BoundAction::Set { .. }
+                | BoundAction::Background { .. }
+                | BoundAction::Wait => None,
             })
             .collect(),
         Bound::Rendered { .. }

@@ -18,11 +18,13 @@ use rustix::io::Errno;
 
 use countersign_config::approvals::binding::{self, SeenScript};
 use countersign_domain::{
-    Bound, BoundAction, BoundFill, BoundFilling, BoundInterpreter, BoundScript, BoundStep, FileIdentity,
-    TextStart,
+    Bound, BoundAction, BoundCondition, BoundFill, BoundFilling, BoundInterpreter, BoundScript, BoundStep,
+    FileIdentity, TextStart,
 };
 use countersign_policy::command::{direct::DirectStart, paths};
-use countersign_runner::wire::{Action, DirectProgram, Fill, Filling, HeldScript, Plan, Program, Step};
+use countersign_runner::wire::{
+    Action, Condition, DirectProgram, Fill, Filling, HeldScript, Plan, Program, Setting, Step,
+};
 use countersign_sys::{fs::sealed, hooks, process::JudgedFile, stamp};
 
 use super::{
@@ -214,7 +216,11 @@ fn names(step: &Step, file: &JudgedFile) -> bool {
         | Action::ApplyPatch(_)
         | Action::All { .. }
         | Action::Not(_)
-        | Action::Choice { .. } => false,
+        | Action::Choice { .. }
+        | Action::Turns { .. }
+        | Action::Set(_)
+        | Action::Background(_)
+        | Action::Wait => false,
     }
 }
 
@@ -342,6 +348,34 @@ impl Preparation<'_, '_> {
                     then: self.steps(then, is_alone)?,
                     otherwise: self.steps(otherwise, is_alone)?,
                 },
+                BoundAction::Turns { condition, steps } => Action::Turns {
+                    condition: match condition {
+                        BoundCondition::Line { variable, trims, raw } => Condition::Line {
+                            variable: variable.clone(),
+                            trims: *trims,
+                            raw: *raw,
+                        },
+                        // A turn may make another file of what the next one starts.
+                        BoundCondition::While { steps } => Condition::While(self.steps(steps, false)?),
+                        BoundCondition::Until { steps } => Condition::Until(self.steps(steps, false)?),
+                    },
+                    steps: self.steps(steps, false)?,
+                },
+                BoundAction::Set {
+                    variable,
+                    value,
+                    fills,
+                } => {
+                    let mut text = Vec::new();
+                    push_text(&mut text, &[OsStr::new(value)])?;
+                    Action::Set(Setting {
+                        variable: variable.clone(),
+                        value: text,
+                        fills: self.fills(fills)?,
+                    })
+                }
+                BoundAction::Background { steps } => Action::Background(self.steps(steps, false)?),
+                BoundAction::Wait => Action::Wait,
             };
             prepared.push(Step { join: *join, action });
         }
@@ -366,6 +400,7 @@ impl Preparation<'_, '_> {
                 with: match with {
                     BoundFilling::Status => Filling::Status,
                     BoundFilling::Output { steps } => Filling::Output(self.steps(steps, false)?),
+                    BoundFilling::Variable { name } => Filling::Variable(name.clone()),
                 },
             });
         }

@@ -22,9 +22,10 @@ use crate::{
         Code, Finding, PathLookup, Plan, PlanStep, Rule, RuleSet, SourceMap, Span,
         direct::ShellKind,
         env_policy, parser,
-        rendering::{PlanFill, PlanFilling, PlanItem, PlanPart},
+        rendering::{PlanCondition, PlanFill, PlanFilling, PlanItem, PlanPart},
         syntax::{
-            Compound, Does, Grammar, Item, Join, List, Part, Segment, SubstitutedBy, Substitution, Word,
+            Compound, Condition, Does, Grammar, Item, Join, List, Part, Segment, Setting, SubstitutedBy,
+            Substitution, Word,
         },
         variables::Surroundings,
     },
@@ -104,13 +105,15 @@ fn evaluate(
         Err(Unread::Rejected(finding)) => return (rejected(finding), false),
         Ok(list) => {
             let directory = Directory::new(request.cwd_real);
+            // What runs in the background runs beside everything.
+            let is_alone = !has_background(&list);
             let context = SegmentContext {
                 operator: None,
                 directory: &directory,
                 alone: true,
                 depth: 0,
-                files_are_seen: true,
-                links_are_seen: true,
+                files_are_seen: is_alone,
+                links_are_seen: is_alone,
                 is_fed: false,
                 is_apart: false,
                 reads_pipe: false,
@@ -160,6 +163,24 @@ fn read(
             Err(Unread::Rejected(finding))
         }
     }
+}
+
+/// Whether something in a list runs in the background (G24).
+fn has_background(list: &List) -> bool {
+    let of_word = |word: &Word| {
+        let mut lists = word.substitutions.iter().filter_map(Substitution::output);
+        lists.any(has_background)
+    };
+    let mut parts = list.items.iter().flat_map(|item| &item.pipeline);
+    parts.any(|part| match part {
+        Part::Segment(segment) => {
+            let set = segment.sets.as_ref().map(|setting| &setting.value);
+            segment.words.iter().chain(set).any(of_word)
+        }
+        Part::Compound(compound) => {
+            matches!(compound.does, Does::Background(_)) || compound.does.lists().any(has_background)
+        }
+    })
 }
 
 /// The operator before a segment of a pipeline.
@@ -446,9 +467,14 @@ impl<'a> Evaluation<'a> {
                 evaluated
                     .proposals
                     .extend(one.proposals.into_iter().map(|proposal| (at, proposal)));
-                match one.step.zip(fills) {
-                    Some((step, fills)) => parts.push(PlanPart::Step(PlanStep { fills, ..step })),
-                    None => plannable = false,
+                match (one.step.zip(fills), &segment.sets) {
+                    (Some((_, fills)), Some(Setting { name, value })) => parts.push(PlanPart::Set {
+                        variable: name.clone(),
+                        value: value.value.clone(),
+                        fills,
+                    }),
+                    (Some((step, fills)), None) => parts.push(PlanPart::Step(PlanStep { fills, ..step })),
+                    (None, _) => plannable = false,
                 }
                 if let Some(target) = one.changes_to {
                     directory.change(&target);
@@ -483,10 +509,15 @@ impl<'a> Evaluation<'a> {
         evaluated: &mut EvaluatedList,
     ) -> (Option<Vec<PlanFill>>, SegmentContext<'c>) {
         let mut fills = Some(Vec::new());
-        for (argument, word) in segment.words.iter().enumerate() {
+        let words = match &segment.sets {
+            Some(setting) => std::slice::from_ref(&setting.value),
+            None => segment.words.as_slice(),
+        };
+        for (argument, word) in words.iter().enumerate() {
             for Substitution { place, by } in &word.substitutions {
                 let with = match by {
                     SubstitutedBy::Status => Some(PlanFilling::Status),
+                    SubstitutedBy::Variable(name) => Some(PlanFilling::Variable(name.clone())),
                     SubstitutedBy::Output(list) => {
                         let inner = SegmentContext {
                             alone: true,
@@ -577,7 +608,64 @@ impl<'a> Evaluation<'a> {
                 });
                 (part, evaluated)
             }
+            Does::Turns { condition, body } => self.evaluate_turns(condition, body, compound.span, context),
+            Does::Background(list) => {
+                let inside = self.evaluate_list(
+                    list,
+                    SegmentContext {
+                        is_apart: true,
+                        // It reads nothing, whatever stands around it.
+                        reads_pipe: false,
+                        ..context
+                    },
+                );
+                evaluated.changes_files = inside.changes_files;
+                let plan = evaluated.absorb(inside);
+                (plan.map(PlanPart::Background), evaluated)
+            }
+            Does::Wait => (Some(PlanPart::Wait), evaluated),
         }
+    }
+
+    /// Judges a loop (G22), each command once: behind all that another turn may have done.
+    fn evaluate_turns(
+        &mut self,
+        condition: &Condition,
+        body: &List,
+        span: Span,
+        context: SegmentContext<'_>,
+    ) -> (Option<PlanPart>, EvaluatedList) {
+        let mut evaluated = EvaluatedList::default();
+        let context = SegmentContext {
+            operator: context.operator.or(Some(Join::Sequence.as_str())),
+            files_are_seen: false,
+            ..context
+        };
+        let mut plans = Vec::new();
+        for list in condition.list().into_iter().chain([body]) {
+            let inside = self.evaluate_list(list, context);
+            evaluated.note_changes(&inside);
+            plans.push(evaluated.absorb(inside));
+        }
+        if !self.rules.holds(Rule::G22, !evaluated.changes_directory) {
+            let detail = "the directory of the next turn of this loop is not certain";
+            evaluated
+                .findings
+                .push(Finding::new(Code::ReservedWord, "G22", span, detail));
+        }
+        let turn = plans.pop().flatten();
+        let condition = match condition {
+            Condition::Line { name, trims, raw } => Some(PlanCondition::Line {
+                variable: name.clone(),
+                trims: *trims,
+                raw: *raw,
+            }),
+            Condition::While(_) => plans.pop().flatten().map(PlanCondition::While),
+            Condition::Until(_) => plans.pop().flatten().map(PlanCondition::Until),
+        };
+        let part = condition.zip(turn);
+        let part = part.map(|(condition, body)| PlanPart::Turns { condition, body });
+        (part, evaluated)
     }
 
     pub(super) fn credit(&mut self, credit: Option<CreditedEntry>) {
@@ -1020,6 +1108,7 @@ fn argv_list(words: &[String]) -> List {
                 words,
                 redirections: Vec::new(),
                 is_setting: false,
+                sets: None,
             })],
         }],
     }

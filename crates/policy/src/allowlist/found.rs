@@ -153,6 +153,7 @@ impl Evaluation<'_> {
             words,
             redirections: Vec::new(),
             is_setting: false,
+            sets: None,
         };
         let before = self.usage();
         let context = SegmentContext {

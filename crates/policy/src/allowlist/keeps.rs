@@ -23,6 +23,8 @@ pub struct Keeps {
     pub lets_gain: bool,
     /// An entry of which not all can be kept covers all the same (`tools.exec.confineFallback`).
     pub falls_back: bool,
+    /// No command can read the files of the server, whatever its words are: the isolation level hides them (rule G23).
+    pub own_files: bool,
 }
 
 impl Keeps {

@@ -31,6 +31,7 @@ pub(super) const ALL: Keeps = Keeps {
     connects: true,
     lets_gain: false,
     falls_back: false,
+    own_files: false,
 };
 
 /// A machine with some programs, one of which is set-uid, and a directory that others may write to.

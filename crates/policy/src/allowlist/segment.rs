@@ -142,7 +142,13 @@ impl Evaluation<'_> {
             && work
                 .executable()
                 .is_some_and(|executable| self.coverage().is_trusted(executable))
-            && text_words::takes_text(&work.names(), &work.arguments(), is_known)
+            && (text_words::takes_text(&work.names(), &work.arguments(), is_known)
+                || self.rules.holds(
+                    Rule::G23,
+                    self.policy.grammar.later_values
+                        && self.policy.keeps.own_files
+                        && text_words::only_reads(&work.names()),
+                ))
             && work
                 .executable()
                 .is_some_and(|executable| self.lookup.is_machine_program(&executable.identity));

@@ -108,6 +108,9 @@ impl Evaluation<'_> {
             substitutions: false,
             braces: false,
             compound_commands: false,
+            loops: false,
+            later_values: false,
+            background_commands: false,
             ..self.policy.grammar
         };
         let read = parser::parse_under(self.rules, grammar, surroundings, &word.value, &word.map);

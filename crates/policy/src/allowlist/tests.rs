@@ -1661,7 +1661,13 @@ fn last_step(analysis: &Analysis) -> &PlanStep {
     let plan = analysis.plan.as_ref().expect("a plan");
     match &plan.items.last().unwrap().parts[0] {
         PlanPart::Step(step) => step,
-        other @ (PlanPart::All(_) | PlanPart::Apart(_) | PlanPart::Choice { .. }) => panic!("{other:?}"),
+        other @ (PlanPart::All(_)
+        | PlanPart::Apart(_)
+        | PlanPart::Choice { .. }
+        | PlanPart::Turns { .. }
+        | PlanPart::Set { .. }
+        | PlanPart::Background(_)
+        | PlanPart::Wait) => panic!("{other:?}"),
     }
 }
 

@@ -3,11 +3,11 @@
 use countersign_domain::Redirection;
 
 use super::{
-    Code, Finding, Rule, RuleSet, SourceMap,
+    Code, Finding, Rule, RuleSet, SourceMap, Span,
     characters::is_forbidden,
     syntax::{
-        Assignment, Compound, Does, Grammar, Item, Join, List, Part, ReadRedirection, Segment, SubstitutedBy,
-        Substitution, Word, WordClass,
+        Assignment, Compound, Condition, Does, Grammar, Item, Join, List, Part, ReadRedirection, Segment,
+        Setting, SubstitutedBy, Substitution, Word, WordClass,
     },
     variables::{Surroundings, Variables},
     word_reader::{Content, Cursor, HereDocument, ends_word, read_word},
@@ -135,7 +135,7 @@ pub(crate) fn parse_rendered(script: &str) -> Result<List, Finding> {
         max_segments: usize::MAX,
         awaited: Vec::new(),
         texts: Vec::new(),
-        variables: Variables::new(grammar, Surroundings::NONE),
+        variables: Variables::new(grammar, Surroundings::OWN),
         end: End::Text,
         depth: 0,
     }
@@ -175,6 +175,16 @@ enum After {
     End,
     Pipe,
     Join(Join),
+    /// `&`.
+    Background,
+}
+
+/// What follows a pipeline.
+enum Next {
+    End,
+    Join(Join),
+    /// `&`, which is about all since the last `;`.
+    Background,
 }
 
 impl<'a> Parser<'a> {
@@ -188,9 +198,14 @@ impl<'a> Parser<'a> {
     fn list_from(&mut self, start: usize, end: Option<usize>) -> Result<List, Finding> {
         let mut items = Vec::new();
         let mut join = None;
+        // Where the list that `&` would follow begins: its first item and its place.
+        let mut chain = (0, self.cursor);
         self.skip_lines()?;
         // Only a sequence may end here: behind the other operators a missing segment was refused.
         while !self.at_end() {
+            if matches!(join, None | Some(Join::Sequence)) {
+                chain = (items.len(), self.cursor);
+            }
             let is_negated = self.negation();
             let (pipeline, next) = self.pipeline()?;
             items.push(Item {
@@ -198,6 +213,16 @@ impl<'a> Parser<'a> {
                 is_negated,
                 pipeline,
             });
+            let next = match next {
+                Next::End => None,
+                Next::Join(join) => Some(join),
+                Next::Background => {
+                    let (first, from) = chain;
+                    let behind = items.split_off(first);
+                    items.push(self.put_behind(behind, &from)?);
+                    Some(Join::Sequence)
+                }
+            };
             self.skip_lines()?;
             let dangles = matches!(next, Some(Join::And | Join::Or)) && self.at_end();
             if self.rules.holds(Rule::G1, dangles) {
@@ -218,6 +243,24 @@ impl<'a> Parser<'a> {
                 .cursor
                 .span(start, end.unwrap_or_else(|| self.cursor.position())),
             items,
+        })
+    }
+
+    /// What `&` makes of a list, which began at a place (G24).
+    fn put_behind(&self, mut items: Vec<Item>, from: &Cursor<'a>) -> Result<Item, Finding> {
+        let join = items.first_mut().and_then(|first| first.join.take());
+        let span = self.cursor.span(from.position(), self.cursor.position());
+        let list = List { span, items };
+        // What it gives to variables ends with it.
+        if list.segments().any(|segment| segment.is_setting) {
+            let detail = "an assignment in the background";
+            return self.cursor.fail(Code::Background, "G24", from.position(), detail);
+        }
+        let does = Does::Background(list);
+        Ok(Item {
+            join,
+            is_negated: false,
+            pipeline: vec![Part::Compound(Compound { span, does })],
         })
     }
 
@@ -249,7 +292,7 @@ impl<'a> Parser<'a> {
         is_negated
     }
 
-    fn pipeline(&mut self) -> Result<(Vec<Part>, Option<Join>), Finding> {
+    fn pipeline(&mut self) -> Result<(Vec<Part>, Next), Finding> {
         let mut pipeline: Vec<Part> = Vec::new();
         loop {
             let start = self.cursor.position();
@@ -286,21 +329,24 @@ impl<'a> Parser<'a> {
                     self.skip_lines()?;
                     if self.at_end() {
                         if !self.rules.on(Rule::G1) {
-                            return Ok((pipeline, None));
+                            return Ok((pipeline, Next::End));
                         }
                         return self.dangling();
                     }
                 }
-                After::Join(join) => return Ok((pipeline, Some(join))),
-                After::End => return Ok((pipeline, None)),
+                After::Join(join) => return Ok((pipeline, Next::Join(join))),
+                After::Background => return Ok((pipeline, Next::Background)),
+                After::End => return Ok((pipeline, Next::End)),
             }
         }
     }
 
     fn part(&mut self) -> Result<Part, Finding> {
         let start = self.cursor.position();
-        let is_compound = self.at_compound();
-        if !is_compound || !self.rules.holds(Rule::G21, self.grammar.compound_commands) {
+        let is_read = (self.at_compound() && self.rules.holds(Rule::G21, self.grammar.compound_commands))
+            || (self.at_loop() && self.rules.holds(Rule::G22, self.grammar.loops))
+            || (self.at_wait() && self.rules.holds(Rule::G24, self.grammar.background_commands));
+        if !is_read {
             return self.segment().map(Part::Segment);
         }
         let does = self.compound(start)?;
@@ -322,15 +368,31 @@ impl<'a> Parser<'a> {
 
     /// Whether a compound command begins here.
     fn at_compound(&self) -> bool {
-        let begins = |word: &str| {
-            self.cursor.at_word(word)
-                && matches!(
-                    self.cursor.peek_after(word.chars().count()),
-                    Some(' ' | '\t' | '\n')
-                )
-        };
         (self.cursor.starts_with("(") && !self.cursor.starts_with("(("))
-            || ["{", "if", "for"].into_iter().any(begins)
+            || ["{", "if", "for"].into_iter().any(|word| self.begins_with(word))
+    }
+
+    /// Whether a loop begins here that ends by itself (G22).
+    fn at_loop(&self) -> bool {
+        ["while", "until"].into_iter().any(|word| self.begins_with(word))
+    }
+
+    /// Whether `wait` stands here without any word behind it (G24).
+    fn at_wait(&self) -> bool {
+        let mut behind = self.cursor;
+        if !behind.at_word("wait") {
+            return false;
+        }
+        behind.advance("wait".len());
+        while matches!(behind.peek(), Some(' ' | '\t')) {
+            behind.advance(1);
+        }
+        matches!(behind.peek(), None | Some('\n' | ';' | '&' | ')')) && !behind.at_redirection()
+    }
+
+    fn begins_with(&self, word: &str) -> bool {
+        let behind = self.cursor.peek_after(word.chars().count());
+        self.cursor.at_word(word) && matches!(behind, Some(' ' | '\t' | '\n'))
     }
 
     /// Reads a compound command, whose first word stands here, and goes behind its last one.
@@ -347,8 +409,19 @@ impl<'a> Parser<'a> {
             self.variables.spend_as(&inside);
             return Ok(Does::Apart(list));
         }
+        if self.cursor.at_word("wait") {
+            self.cursor.advance("wait".len());
+            return Ok(Does::Wait);
+        }
         let mut inside = self.variables.inside();
-        let does = if self.cursor.at_word("{") {
+        let does = if self.cursor.at_word("while") {
+            self.cursor.advance("while".len());
+            self.while_true(&mut inside, start)?
+        } else if self.cursor.at_word("until") {
+            self.cursor.advance("until".len());
+            let list = self.inner(End::Words(&["do"]), &mut inside)?;
+            self.body(Condition::Until(list), &mut inside, start)?
+        } else if self.cursor.at_word("{") {
             self.cursor.advance(1);
             let list = self.inner(End::Words(&["}"]), &mut inside)?;
             self.close("}", start)?;
@@ -479,6 +552,90 @@ impl<'a> Parser<'a> {
         }
     }
 
+    /// What stands behind `while`, up to and with `done` (G22).
+    fn while_true(&mut self, inside: &mut Variables<'a>, start: usize) -> Result<Does, Finding> {
+        let condition = match self.line_condition(inside)? {
+            Some(condition) => condition,
+            None => Condition::While(self.inner(End::Words(&["do"]), inside)?),
+        };
+        self.body(condition, inside, start)
+    }
+
+    /// Goes behind `read -r NAME`, where that alone stands behind `while`, and what ends it. The variable is given its value.
+    fn line_condition(&mut self, inside: &mut Variables<'a>) -> Result<Option<Condition>, Finding> {
+        let before = self.cursor;
+        self.skip_blanks();
+        let mut trims = true;
+        if self.cursor.starts_with("IFS=") {
+            self.cursor.advance("IFS=".len());
+            if self.cursor.starts_with("''") || self.cursor.starts_with("\"\"") {
+                self.cursor.advance(2);
+            }
+            trims = false;
+            if !matches!(self.cursor.peek(), Some(' ' | '\t')) {
+                self.cursor = before;
+                return Ok(None);
+            }
+            self.skip_blanks();
+        }
+        if !self.begins_with("read") {
+            self.cursor = before;
+            return Ok(None);
+        }
+        self.cursor.advance("read".len());
+        self.skip_blanks();
+        let raw = self.begins_with("-r");
+        if raw {
+            self.cursor.advance("-r".len());
+            self.skip_blanks();
+        }
+        let name = self.cursor.name().filter(|name| inside.may_set(name));
+        let Some(name) = name else {
+            let detail = "only read -r NAME is understood, with a variable that means nothing elsewhere";
+            let at = self.cursor.position();
+            return self.cursor.fail(Code::ReservedWord, "G22", at, detail);
+        };
+        self.cursor.advance(name.len());
+        self.skip_blanks();
+        match self.cursor.peek() {
+            Some(';') => self.cursor.advance(1),
+            Some('\n') if self.awaited.is_empty() => {}
+            _ => {
+                let detail = "only one variable of read is understood";
+                let at = self.cursor.position();
+                return self.cursor.fail(Code::ReservedWord, "G22", at, detail);
+            }
+        }
+        self.skip_lines()?;
+        inside.join(Join::Sequence);
+        inside.set_later(name);
+        Ok(Some(Condition::Line {
+            name: name.to_owned(),
+            trims,
+            raw,
+        }))
+    }
+
+    /// What stands behind the condition of a loop, up to and with `done`.
+    fn body(
+        &mut self,
+        condition: Condition,
+        inside: &mut Variables<'a>,
+        start: usize,
+    ) -> Result<Does, Finding> {
+        self.close("do", start)?;
+        inside.join(Join::Sequence);
+        let body = self.inner(End::Words(&["done"]), inside)?;
+        self.close("done", start)?;
+        // The next turn would find another value.
+        if self.rules.holds(Rule::G22, !inside.changes_what_it_takes()) {
+            Ok(Does::Turns { condition, body })
+        } else {
+            let detail = "a loop that takes a value and gives another one for its next turn";
+            self.cursor.fail(Code::Expansion, "G22", start, detail)
+        }
+    }
+
     /// Reads a list inside of a compound command, up to what ends it. Its texts cannot stand elsewhere.
     fn inner(&mut self, end: End, variables: &mut Variables<'a>) -> Result<List, Finding> {
         self.expect_depth()?;
@@ -528,6 +685,7 @@ impl<'a> Parser<'a> {
         let mut end = start;
         let mut assignments = Vec::new();
         let mut takes_values = false;
+        let mut sets: Option<Setting> = None;
         let mut words: Vec<Word> = Vec::new();
         let mut redirections: Vec<ReadRedirection> = Vec::new();
         loop {
@@ -564,6 +722,7 @@ impl<'a> Parser<'a> {
                 patterns: self.grammar.file_patterns && !words.is_empty(),
                 documents: self.grammar.document_operands && !words.is_empty(),
                 substitutions: self.grammar.substitutions && !words.is_empty(),
+                assigned: words.is_empty() && self.rules.holds(Rule::G23, self.grammar.later_values),
                 braces: self.grammar.braces && !words.is_empty(),
             };
             let mut read = self.words(content)?.into_iter();
@@ -571,7 +730,18 @@ impl<'a> Parser<'a> {
             end = self.cursor.position();
             if words.is_empty() {
                 match self.assignment(&word) {
+                    Some(Ok(found)) if !word.substitutions.is_empty() => {
+                        if sets.is_some() || !assignments.is_empty() {
+                            return self.not_alone(at);
+                        }
+                        sets = Some(Setting::of(found.name, word));
+                        self.skip_blanks();
+                        continue;
+                    }
                     Some(Ok(found)) => {
+                        if sets.is_some() {
+                            return self.not_alone(at);
+                        }
                         assignments.push(found);
                         takes_values |= word.is_expanded;
                         self.skip_blanks();
@@ -590,6 +760,9 @@ impl<'a> Parser<'a> {
             self.skip_blanks();
         }
         let span = self.cursor.span(start, end);
+        if let Some(setting) = sets {
+            return self.setting_later(setting, &words, span, start);
+        }
         if words.is_empty() {
             // A value among them may be one that another of them gives.
             let is_certain = !takes_values || assignments.len() == 1;
@@ -614,7 +787,36 @@ impl<'a> Parser<'a> {
             words,
             redirections,
             is_setting: false,
+            sets: None,
         })
+    }
+
+    /// An assignment of what is known only when the command runs, which stands before nothing and beside nothing (G23).
+    fn setting_later(
+        &mut self,
+        setting: Setting,
+        words: &[Word],
+        span: Span,
+        start: usize,
+    ) -> Result<Segment, Finding> {
+        let Setting { name, value } = &setting;
+        if !words.is_empty() || value.value.starts_with('=') || !self.variables.may_set(name) {
+            return self.not_alone(start);
+        }
+        self.check_substitutions(std::slice::from_ref(value), &[], false, start)?;
+        if !self.rules.holds(Rule::G23, self.grammar.later_values) {
+            return self.not_alone(start);
+        }
+        self.variables.set_later(name);
+        Ok(Segment {
+            sets: Some(setting),
+            ..Segment::setting(span)
+        })
+    }
+
+    fn not_alone<T>(&self, at: usize) -> Result<T, Finding> {
+        let detail = "an assignment of what is known only when the command runs stands alone";
+        self.cursor.fail(Code::CommandSubstitution, "G23", at, detail)
     }
 
     /// Whether it is certain what the substitutions in the words of a segment come to: not beside patterns, an exit code neither
@@ -629,7 +831,8 @@ impl<'a> Parser<'a> {
     ) -> Result<(), Finding> {
         let has_output = has_commands(words);
         let has_status = words.iter().flat_map(|word| &word.substitutions).any(is_status);
-        if !has_output && !has_status {
+        let has_variable = words.iter().flat_map(|word| &word.substitutions).any(is_variable);
+        if !has_output && !has_status && !has_variable {
             return Ok(());
         }
         let has_patterns = words.iter().any(|word| !word.patterns.is_empty());
@@ -952,6 +1155,15 @@ impl<'a> Parser<'a> {
         let starts_with = |operator| self.cursor.starts_with(operator);
         let stderr_pipe = starts_with("|&");
         let background = starts_with("&") && !starts_with("&&");
+        // What follows it directly is an operator of zsh.
+        let stands_alone = matches!(self.cursor.peek_after(1), None | Some(' ' | '\t' | '\n' | ')'));
+        if background && stands_alone && self.rules.holds(Rule::G24, self.grammar.background_commands) {
+            // The text of a here-document belongs to what reads nothing.
+            if self.awaited.is_empty() {
+                self.cursor.advance(1);
+                return Ok(After::Background);
+            }
+        }
         let (length, after) = match self.cursor.peek() {
             None => return Ok(After::End),
             Some(')') if self.at_parenthesis() => return Ok(After::End),
@@ -1076,17 +1288,22 @@ impl<'a> Parser<'a> {
 /// Whether commands stand in words, whose output is put in there.
 fn has_commands(words: &[Word]) -> bool {
     let mut all = words.iter().flat_map(|word| &word.substitutions);
-    all.any(|substitution| !is_status(substitution))
+    all.any(|substitution| substitution.output().is_some())
 }
 
 /// Whether an exit code stands in a list before a command of it has ended: then it is that of a command outside.
 fn begins_with_status(list: &List) -> bool {
-    let of_word = |substitution: &Substitution| substitution.output().is_none_or(begins_with_status);
+    let of_word = |substitution: &Substitution| match &substitution.by {
+        SubstitutedBy::Status => true,
+        SubstitutedBy::Variable(_) => false,
+        SubstitutedBy::Output(list) => begins_with_status(list),
+    };
     let mut first = list.items.iter().take(1).flat_map(|item| &item.pipeline);
     first.any(|part| match part {
         Part::Segment(segment) => segment
             .words
             .iter()
+            .chain(segment.sets.as_ref().map(|setting| &setting.value))
             .flat_map(|word| &word.substitutions)
             .any(of_word),
         Part::Compound(compound) => compound.does.lists().take(1).any(begins_with_status),
@@ -1095,6 +1312,10 @@ fn begins_with_status(list: &List) -> bool {
 
 fn is_status(substitution: &Substitution) -> bool {
     matches!(substitution.by, SubstitutedBy::Status)
+}
+
+fn is_variable(substitution: &Substitution) -> bool {
+    matches!(substitution.by, SubstitutedBy::Variable(_))
 }
 
 /// Whether nothing before changes a descriptor: shells differ on what becomes of one that goes to two places.

@@ -178,7 +178,11 @@ fn loose_action(action: &BoundAction, scripts: Scripts<'_>) -> Option<&'static s
         | BoundAction::Settle { .. }
         | BoundAction::All { .. }
         | BoundAction::Not { .. }
-        | BoundAction::Choice { .. } => None,
+        | BoundAction::Choice { .. }
+        | BoundAction::Turns { .. }
+        | BoundAction::Set { .. }
+        | BoundAction::Background { .. }
+        | BoundAction::Wait => None,
     }
 }
 

@@ -3,12 +3,13 @@
 use std::ops::Range;
 
 use countersign_domain::{
-    Bound, BoundAction, BoundFill, BoundFilling, BoundStep, FileIdentity, Redirection, StepJoin,
+    Bound, BoundAction, BoundCondition, BoundFill, BoundFilling, BoundStep, FileIdentity, Redirection,
+    StepJoin,
 };
 
 use super::{
     names, parser,
-    syntax::{Does, Join, List, Part, ReadRedirection, Segment, SubstitutedBy, Word},
+    syntax::{Condition, Does, Join, List, Part, ReadRedirection, Segment, SubstitutedBy, Word},
 };
 
 /// A rendering did not read back as its plan: a fault of this program. Such a plan is never started.
@@ -52,6 +53,53 @@ pub enum PlanPart {
         /// Where it fails.
         otherwise: Option<Plan>,
     },
+    /// A plan again and again (G22).
+    Turns {
+        /// Looked at before each turn.
+        condition: PlanCondition,
+        /// A turn.
+        body: Plan,
+    },
+    /// Gives a variable a value that is known only then (G23).
+    Set {
+        /// The variable.
+        variable: String,
+        /// Its value as it is written.
+        value: String,
+        /// What is put into that.
+        fills: Vec<PlanFill>,
+    },
+    /// What runs beside the rest (G24).
+    Background(Plan),
+    /// Waits for that (G24).
+    Wait,
+}
+
+/// What decides about each turn of a loop.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PlanCondition {
+    /// There is another line, which a variable gets.
+    Line {
+        /// The variable.
+        variable: String,
+        /// Without blanks at both ends.
+        trims: bool,
+        /// A backslash is a character like others.
+        raw: bool,
+    },
+    /// A plan succeeds.
+    While(Plan),
+    /// A plan fails.
+    Until(Plan),
+}
+
+impl PlanCondition {
+    const fn plan(&self) -> Option<&Plan> {
+        match self {
+            Self::Line { .. } => None,
+            Self::While(plan) | Self::Until(plan) => Some(plan),
+        }
+    }
 }
 
 /// One process, or one builtin.
@@ -91,6 +139,8 @@ pub enum PlanFilling {
     Status,
     /// What a plan prints, without the newlines at its end.
     Output(Plan),
+    /// What a variable has to which the command gives a value when it runs.
+    Variable(String),
 }
 
 /// What starts a step.
@@ -126,7 +176,11 @@ impl Plan {
             | BoundAction::Settle { .. }
             | BoundAction::All { .. }
             | BoundAction::Not { .. }
-            | BoundAction::Choice { .. } => None,
+            | BoundAction::Choice { .. }
+            | BoundAction::Turns { .. }
+            | BoundAction::Set { .. }
+            | BoundAction::Background { .. }
+            | BoundAction::Wait => None,
         };
         let single = match steps.as_mut_slice() {
             [step] => alone(step),
@@ -168,15 +222,18 @@ impl Plan {
         for part in self.items.iter().flat_map(|item| &item.parts) {
             match part {
                 PlanPart::Step(step) => {
-                    for fill in &step.fills {
-                        match &fill.with {
-                            PlanFilling::Status => {}
-                            PlanFilling::Output(plan) => found.extend(plan.all_steps()),
-                        }
-                    }
+                    found.extend(outputs(&step.fills).flat_map(Self::all_steps));
                     found.push(step);
                 }
-                PlanPart::All(plan) | PlanPart::Apart(plan) => found.extend(plan.all_steps()),
+                PlanPart::Set { fills, .. } => found.extend(outputs(fills).flat_map(Self::all_steps)),
+                PlanPart::All(plan) | PlanPart::Apart(plan) | PlanPart::Background(plan) => {
+                    found.extend(plan.all_steps());
+                }
+                PlanPart::Turns { condition, body } => {
+                    let plans = condition.plan().into_iter().chain([body]);
+                    found.extend(plans.flat_map(Self::all_steps));
+                }
+                PlanPart::Wait => {}
                 PlanPart::Choice {
                     condition,
                     then,
@@ -278,6 +335,35 @@ impl PlanPart {
                     None => Vec::new(),
                 },
             }),
+            Self::Turns { condition, body } => Some(BoundAction::Turns {
+                condition: match condition {
+                    PlanCondition::Line { variable, trims, raw } => BoundCondition::Line {
+                        variable: variable.clone(),
+                        trims: *trims,
+                        raw: *raw,
+                    },
+                    PlanCondition::While(plan) => BoundCondition::While {
+                        steps: plan.to_steps()?,
+                    },
+                    PlanCondition::Until(plan) => BoundCondition::Until {
+                        steps: plan.to_steps()?,
+                    },
+                },
+                steps: body.to_steps()?,
+            }),
+            Self::Set {
+                variable,
+                value,
+                fills,
+            } => Some(BoundAction::Set {
+                variable: variable.clone(),
+                value: value.clone(),
+                fills: fills.iter().map(PlanFill::to_bound).collect::<Option<_>>()?,
+            }),
+            Self::Background(plan) => Some(BoundAction::Background {
+                steps: plan.to_steps()?,
+            }),
+            Self::Wait => Some(BoundAction::Wait),
         }
     }
 
@@ -298,12 +384,67 @@ impl PlanPart {
                 }
                 script.push_str("; fi");
             }
+            Self::Turns { condition, body } => {
+                match condition {
+                    PlanCondition::Line { variable, trims, raw } => {
+                        let fields = if *trims { "" } else { "IFS='' " };
+                        let option = if *raw { "-r " } else { "" };
+                        push_all(script, &["while ", fields, "read ", option, variable]);
+                    }
+                    PlanCondition::While(plan) => push_all(script, &["while ", &plan.render()]),
+                    PlanCondition::Until(plan) => push_all(script, &["until ", &plan.render()]),
+                }
+                push_all(script, &["; do ", &body.render(), "; done"]);
+            }
+            Self::Set {
+                variable,
+                value,
+                fills,
+            } => {
+                push_all(script, &[variable, "="]);
+                push_filled(script, value, &fills.iter().collect::<Vec<_>>());
+            }
+            // In braces, since no other operator may follow `&`.
+            Self::Background(plan) => push_all(script, &["{ ", &plan.render(), " & }"]),
+            Self::Wait => script.push_str("wait"),
         }
     }
 
     fn reads_as(&self, part: &Part) -> bool {
         match (self, part) {
-            (Self::Step(step), Part::Segment(segment)) => step.reads_as(segment),
+            (Self::Step(step), Part::Segment(segment)) => segment.sets.is_none() && step.reads_as(segment),
+            (
+                Self::Set {
+                    variable,
+                    value,
+                    fills,
+                },
+                Part::Segment(segment),
+            ) => {
+                let fills: Vec<_> = fills.iter().collect();
+                segment
+                    .sets
+                    .as_ref()
+                    .is_some_and(|read| read.name == *variable && word_is_read_as(value, &fills, &read.value))
+            }
+            (Self::Turns { condition, body }, Part::Compound(compound)) => {
+                matches!(
+                    &compound.does,
+                    Does::Turns { condition: read, body: list }
+                        if condition.reads_as(read) && body.reads_as(list)
+                )
+            }
+            (Self::Background(plan), Part::Compound(compound)) => {
+                let Does::All(List { items, .. }) = &compound.does else {
+                    return false;
+                };
+                let [item] = items.as_slice() else { return false };
+                let [Part::Compound(inside)] = item.pipeline.as_slice() else {
+                    return false;
+                };
+                !item.is_negated && matches!(&inside.does, Does::Background(list) if plan.reads_as(list))
+            }
+            (Self::Wait, Part::Compound(compound)) => matches!(compound.does, Does::Wait),
             (Self::All(plan), Part::Compound(compound)) => {
                 matches!(&compound.does, Does::All(list) if plan.reads_as(list))
             }
@@ -326,10 +467,45 @@ impl PlanPart {
                         .all(|plan| lists.next().is_some_and(|list| plan.reads_as(list)))
                     && lists.next().is_none()
             }
-            (Self::Step(_), Part::Compound(_))
-            | (Self::All(_) | Self::Apart(_) | Self::Choice { .. }, Part::Segment(_)) => false,
+            (Self::Step(_) | Self::Set { .. }, Part::Compound(_))
+            | (
+                Self::All(_)
+                | Self::Apart(_)
+                | Self::Choice { .. }
+                | Self::Turns { .. }
+                | Self::Background(_)
+                | Self::Wait,
+                Part::Segment(_),
+            ) => false,
         }
     }
+}
+
+impl PlanCondition {
+    fn reads_as(&self, read: &Condition) -> bool {
+        match (self, read) {
+            (
+                Self::Line { variable, trims, raw },
+                Condition::Line {
+                    name,
+                    trims: read_trims,
+                    raw: read_raw,
+                },
+            ) => variable == name && trims == read_trims && raw == read_raw,
+            (Self::While(plan), Condition::While(list)) | (Self::Until(plan), Condition::Until(list)) => {
+                plan.reads_as(list)
+            }
+            (Self::Line { .. } | Self::While(_) | Self::Until(_), _) => false,
+        }
+    }
+}
+
+/// The plans whose output is put into something.
+fn outputs(fills: &[PlanFill]) -> impl Iterator<Item = &Plan> {
+    fills.iter().filter_map(|fill| match &fill.with {
+        PlanFilling::Status | PlanFilling::Variable(_) => None,
+        PlanFilling::Output(plan) => Some(plan),
+    })
 }
 
 fn push_all(script: &mut String, texts: &[&str]) {
@@ -443,6 +619,7 @@ impl PlanFill {
             PlanFilling::Output(plan) => BoundFilling::Output {
                 steps: plan.to_steps()?,
             },
+            PlanFilling::Variable(name) => BoundFilling::Variable { name: name.clone() },
         };
         Some(BoundFill {
             argument: self.argument,
@@ -469,6 +646,7 @@ fn push_filled(script: &mut String, word: &str, fills: &[&PlanFill]) {
                 let blank = if inside.starts_with('(') { " " } else { "" };
                 push_all(script, &["\"$(", blank, &inside, ")\""]);
             }
+            PlanFilling::Variable(name) => push_all(script, &["\"${", name, "}\""]),
         }
         begins = fill.place.end;
     }
@@ -488,10 +666,8 @@ fn word_is_read_as(word: &str, fills: &[&PlanFill], read: &Word) -> bool {
         let is_same = match (&fill.with, &substitution.by) {
             (PlanFilling::Status, SubstitutedBy::Status) => true,
             (PlanFilling::Output(plan), SubstitutedBy::Output(list)) => plan.reads_as(list),
-            (
-                PlanFilling::Status | PlanFilling::Output(_),
-                SubstitutedBy::Status | SubstitutedBy::Output(_),
-            ) => false,
+            (PlanFilling::Variable(name), SubstitutedBy::Variable(read)) => name == read,
+            (PlanFilling::Status | PlanFilling::Output(_) | PlanFilling::Variable(_), _) => false,
         };
         let literal = word.get(planned..fill.place.start);
         if !is_same || literal.is_none() || literal != read.value.get(found..substitution.place.start) {
@@ -759,6 +935,30 @@ mod tests {
                 any_filled(inside.clone()).prop_map(PlanPart::Step),
                 inside.clone().prop_map(PlanPart::All),
                 inside.clone().prop_map(PlanPart::Apart),
+                // What `&` follows has no `;` of its own.
+                inside.clone().prop_map(|inside| {
+                    let part = PlanPart::All(inside);
+                    PlanPart::Background(Plan {
+                        items: vec![PlanItem {
+                            join: None,
+                            is_negated: false,
+                            parts: vec![part],
+                        }],
+                    })
+                }),
+                (any::<bool>(), inside.clone(), inside.clone()).prop_map(|(until, condition, body)| {
+                    let condition = if until {
+                        PlanCondition::Until(condition)
+                    } else {
+                        PlanCondition::While(condition)
+                    };
+                    PlanPart::Turns { condition, body }
+                }),
+                (any::<bool>(), any::<bool>(), inside.clone()).prop_map(|(trims, raw, body)| {
+                    let variable = "line".to_owned();
+                    let condition = PlanCondition::Line { variable, trims, raw };
+                    PlanPart::Turns { condition, body }
+                }),
                 (inside.clone(), inside.clone(), prop::option::of(inside)).prop_map(
                     |(condition, then, otherwise)| PlanPart::Choice {
                         condition,

@@ -102,6 +102,19 @@ vocabulary! {
         ///
         /// `docs/spec/command-analysis.md#g21`
         G21 = "G21",
+        /// Where `tools.exec.reads.loops` says so, `while` and `until` are read, and each command in them is a segment.
+        ///
+        /// `docs/spec/command-analysis.md#g22`
+        G22 = "G22",
+        /// Where `tools.exec.reads.laterValues` says so, a variable has what commands print, and words that are known only when their command
+        /// begins are operands of programs that only read.
+        ///
+        /// `docs/spec/command-analysis.md#g23`
+        G23 = "G23",
+        /// Where `tools.exec.reads.backgroundCommands` says so, `&` begins a list that ends with the run, and `wait` waits for it.
+        ///
+        /// `docs/spec/command-analysis.md#g24`
+        G24 = "G24",
         /// `true`, `false`, `:`, `pwd` and `cd` to one literal directory need no entry.
         ///
         /// `docs/spec/command-analysis.md#b1`

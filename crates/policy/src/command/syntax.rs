@@ -123,20 +123,61 @@ pub enum Does {
         /// Where it is another. Without it the exit code is 0.
         otherwise: Option<List>,
     },
+    /// `while …; do …; done` and `until …; do …; done` (G22).
+    Turns {
+        /// Looked at before each turn.
+        condition: Condition,
+        /// A turn.
+        body: List,
+    },
+    /// What `&` follows (G24).
+    Background(List),
+    /// `wait` (G24).
+    Wait,
+}
+
+/// What decides about each turn of a loop.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Condition {
+    /// `while read`: there is another line, which a variable gets.
+    Line {
+        /// The variable.
+        name: String,
+        /// Whether it gets the line without blanks at both ends: there is no `IFS=` before it.
+        trims: bool,
+        /// Whether a backslash is a character like others (`-r`).
+        raw: bool,
+    },
+    /// The exit code is 0.
+    While(List),
+    /// It is another.
+    Until(List),
+}
+
+impl Condition {
+    /// Its list.
+    pub const fn list(&self) -> Option<&List> {
+        match self {
+            Self::Line { .. } => None,
+            Self::While(list) | Self::Until(list) => Some(list),
+        }
+    }
 }
 
 impl Does {
     /// Its lists in the order of the text.
     pub(crate) fn lists(&self) -> impl Iterator<Item = &List> {
         let (first, second, third) = match self {
-            Self::All(list) | Self::Apart(list) => (list, None, None),
+            Self::All(list) | Self::Apart(list) | Self::Background(list) => (Some(list), None, None),
             Self::Choice {
                 condition,
                 then,
                 otherwise,
-            } => (condition, Some(then), otherwise.as_ref()),
+            } => (Some(condition), Some(then), otherwise.as_ref()),
+            Self::Turns { condition, body } => (condition.list(), Some(body), None),
+            Self::Wait => (None, None, None),
         };
-        std::iter::once(first).chain(second).chain(third)
+        first.into_iter().chain(second).chain(third)
     }
 }
 
@@ -153,6 +194,34 @@ pub struct Segment {
     pub redirections: Vec<ReadRedirection>,
     /// Whether it gives values to variables and does nothing else (G18): its one word is `:`, which does as much.
     pub(crate) is_setting: bool,
+    /// The value that it gives, where that is known only when the command runs (G23).
+    pub(crate) sets: Option<Setting>,
+}
+
+/// A variable, and a value that is known only when the command runs (G23).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Setting {
+    pub(crate) name: String,
+    pub(crate) value: Word,
+}
+
+impl Setting {
+    /// The word of an assignment without its name and `=`.
+    pub(crate) fn of(name: String, word: Word) -> Self {
+        let begins = name.len() + "=".len();
+        let substitutions = word.substitutions.into_iter().map(|Substitution { place, by }| {
+            let place = place.start.saturating_sub(begins)..place.end.saturating_sub(begins);
+            Substitution { place, by }
+        });
+        let value = Word {
+            value: word.value.get(begins..).unwrap_or_default().to_owned(),
+            substitutions: substitutions.collect(),
+            bare_prefix: 0,
+            map: SourceMap::default(),
+            ..word
+        };
+        Self { name, value }
+    }
 }
 
 impl Segment {
@@ -164,6 +233,7 @@ impl Segment {
             words: vec![Word::literal(":", span)],
             redirections: Vec::new(),
             is_setting: true,
+            sets: None,
         }
     }
 }
@@ -218,6 +288,12 @@ pub struct Grammar {
     pub braces: bool,
     /// Groups, subshells, choices, negations and loops over known words (G21).
     pub compound_commands: bool,
+    /// `while` and `until` (G22).
+    pub loops: bool,
+    /// Variables whose value is known only when the command runs, and programs that only read such words (G23).
+    pub later_values: bool,
+    /// `&` and `wait` (G24).
+    pub background_commands: bool,
 }
 
 impl Grammar {
@@ -234,6 +310,9 @@ impl Grammar {
         substitutions: true,
         braces: true,
         compound_commands: true,
+        loops: true,
+        later_values: true,
+        background_commands: true,
     };
 }
 
@@ -249,6 +328,9 @@ impl Grammar {
             substitutions: false,
             braces: false,
             compound_commands: false,
+            loops: false,
+            later_values: false,
+            background_commands: false,
             ..self
         }
     }
@@ -320,7 +402,7 @@ impl Substitution {
     /// The commands whose output is put in.
     pub(crate) const fn output(&self) -> Option<&List> {
         match &self.by {
-            SubstitutedBy::Status => None,
+            SubstitutedBy::Status | SubstitutedBy::Variable(_) => None,
             SubstitutedBy::Output(list) => Some(list),
         }
     }
@@ -333,6 +415,8 @@ pub(crate) enum SubstitutedBy {
     Status,
     /// `$(…)`: what these commands print, without the newlines at its end.
     Output(List),
+    /// `$NAME`, to which the command gives a value when it runs (G22, G23).
+    Variable(String),
 }
 
 /// One word after quote removal.

@@ -31,14 +31,24 @@ impl Surroundings<'_> {
         directory: None,
         is_set: &|_| true,
     };
+
+    /// Those of a text of our own, in which only variables are given a value that may be given one.
+    pub(crate) const OWN: Self = Surroundings {
+        home: None,
+        directory: None,
+        is_set: &|_| false,
+    };
 }
 
 /// A value, and how long it is certain.
 #[derive(Debug, Clone)]
 struct Known {
-    value: String,
+    /// `None` for one that the command gives when it runs (G22, G23).
+    value: Option<String>,
     /// Only behind `&&`, up to the next `;` or `||`.
     in_chain: bool,
+    /// Whether it was given before the list that is read.
+    is_from_before: bool,
 }
 
 /// The variables at one place of a text.
@@ -48,6 +58,8 @@ pub(crate) struct Variables<'a> {
     known: BTreeMap<String, Known>,
     /// Those that this part of the text may have given a value, or taken one from.
     changed: BTreeSet<String>,
+    /// Those whose value from before this part of the text stands in it.
+    taken: BTreeSet<String>,
     /// The operator before the pipeline, and whether one before it since the last `;` was `||`.
     before: Option<Join>,
     is_behind_or: bool,
@@ -62,13 +74,18 @@ impl<'a> Variables<'a> {
             .filter(|_| grammar.variables)
             .filter_map(|(name, value)| {
                 let value = value.filter(|value| value.starts_with('/'))?.to_owned();
-                let in_chain = false;
-                Some((name.to_owned(), Known { value, in_chain }))
+                let known = Known {
+                    value: Some(value),
+                    in_chain: false,
+                    is_from_before: false,
+                };
+                Some((name.to_owned(), known))
             });
         Self {
             surroundings,
             known: known.collect(),
             changed: BTreeSet::new(),
+            taken: BTreeSet::new(),
             before: None,
             is_behind_or: false,
             left: MAX_EXPANDED_BYTES,
@@ -80,8 +97,10 @@ impl<'a> Variables<'a> {
         let mut inside = self.clone();
         for known in inside.known.values_mut() {
             known.in_chain = false;
+            known.is_from_before = true;
         }
         inside.changed = BTreeSet::new();
+        inside.taken = BTreeSet::new();
         inside.before = None;
         inside.is_behind_or = false;
         inside
@@ -95,15 +114,39 @@ impl<'a> Variables<'a> {
         self.changed.extend(inside.changed.iter().cloned());
     }
 
-    /// Notes how many bytes the words of a command substitution got.
+    /// Notes how many bytes the words of a list inside of this one got, and whose values stand in it.
     pub(crate) fn spend_as(&mut self, inside: &Self) {
         self.left = inside.left;
+        for name in &inside.taken {
+            self.note_taken(name);
+        }
+    }
+
+    fn note_taken(&mut self, name: &str) {
+        if self.known.get(name).is_none_or(|known| known.is_from_before) {
+            self.taken.insert(name.to_owned());
+        }
+    }
+
+    /// Whether the list gives a value to a variable whose value from before it stands in it: then it is another one the next time.
+    pub(crate) fn changes_what_it_takes(&self) -> bool {
+        !self.changed.is_disjoint(&self.taken)
     }
 
     /// Takes the value of a variable for a word, where it is known and the words have not become too long.
     pub(crate) fn take(&mut self, name: &str) -> Option<String> {
-        let value = self.known.get(name)?.value.clone();
+        let value = self.known.get(name)?.value.clone()?;
+        self.note_taken(name);
         self.spend(value.len()).then_some(value)
+    }
+
+    /// Whether a variable certainly has a value when the command runs, which is not known before.
+    pub(crate) fn take_later(&mut self, name: &str) -> bool {
+        let is_later = self.known.get(name).is_some_and(|known| known.value.is_none());
+        if is_later {
+            self.note_taken(name);
+        }
+        is_later
     }
 
     /// Takes that many bytes for words. `false` where they become too long.
@@ -115,7 +158,7 @@ impl<'a> Variables<'a> {
 
     /// The home directory, which stands for a tilde in a value.
     pub(crate) fn home(&self) -> Option<&str> {
-        self.known.get("HOME").map(|known| known.value.as_str())
+        self.known.get("HOME")?.value.as_deref()
     }
 
     /// Whether a text may give a variable of that name a value.
@@ -125,6 +168,15 @@ impl<'a> Variables<'a> {
 
     /// Gives a variable a value; before that, [`Self::may_set`] was asked.
     pub(crate) fn set(&mut self, name: &str, value: &str) {
+        self.give(name, Some(value.to_owned()));
+    }
+
+    /// Gives a variable a value that is known only when the command runs; before that, [`Self::may_set`] was asked.
+    pub(crate) fn set_later(&mut self, name: &str) {
+        self.give(name, None);
+    }
+
+    fn give(&mut self, name: &str, value: Option<String>) {
         self.changed.insert(name.to_owned());
         let in_chain = match self.before {
             None | Some(Join::Sequence) => false,
@@ -135,8 +187,12 @@ impl<'a> Variables<'a> {
                 return;
             }
         };
-        let value = value.to_owned();
-        self.known.insert(name.to_owned(), Known { value, in_chain });
+        let known = Known {
+            value,
+            in_chain,
+            is_from_before: false,
+        };
+        self.known.insert(name.to_owned(), known);
     }
 
     /// Passes an operator between two pipelines.

@@ -329,6 +329,8 @@ pub(crate) struct Content {
     pub(crate) documents: bool,
     /// What is known only when the command begins (G19).
     pub(crate) substitutions: bool,
+    /// The same in the value of an assignment (G23).
+    pub(crate) assigned: bool,
     /// Lists and ranges in braces (G20).
     pub(crate) braces: bool,
 }
@@ -659,18 +661,20 @@ impl<'a> WordReader<'_, '_, 'a, '_> {
 
     /// Notes what stands at the cursor, where that is something that is known when the command begins. It is read as it is written.
     fn substitute(&mut self, cursor: &mut Cursor<'a>, is_quoted: bool) -> Result<bool, Finding> {
-        if !self.content.substitutions {
-            return Ok(false);
-        }
+        let is_value = self.content.assigned && self.is_assigned();
         let start = *cursor;
-        // Outside of quotes a shell takes what is printed apart. An exit code is one word there, too.
-        let by = if cursor.starts_with("$?") {
+        // Outside of quotes a shell takes what is printed apart, but not in an assignment. An exit code is one word there, too.
+        let is_one = self.rules.holds(Rule::G19, is_quoted || is_value);
+        let variable = cursor.variable().filter(|_| is_one);
+        let by = if let Some((length, name)) = variable.filter(|(_, name)| self.variables.take_later(name)) {
+            cursor.advance(length);
+            SubstitutedBy::Variable(name.to_owned())
+        } else if !self.content.substitutions && !is_value {
+            return Ok(false);
+        } else if cursor.starts_with("$?") {
             cursor.advance("$?".len());
             SubstitutedBy::Status
-        } else if self.rules.holds(Rule::G19, is_quoted)
-            && cursor.starts_with("$(")
-            && !cursor.starts_with("$((")
-        {
+        } else if is_one && cursor.starts_with("$(") && !cursor.starts_with("$((") {
             cursor.advance("$(".len());
             SubstitutedBy::Output((self.commands)(cursor, self.variables)?)
         } else {
@@ -690,6 +694,22 @@ impl<'a> WordReader<'_, '_, 'a, '_> {
         self.begin_quote();
         self.is_expanded = true;
         Ok(true)
+    }
+
+    /// Whether what follows is a part of the value of an assignment.
+    fn is_assigned(&self) -> bool {
+        let bare = if self.quoted {
+            self.bare_prefix
+        } else {
+            self.value.len()
+        };
+        let name = self.value.get(..bare).and_then(|bare| bare.split_once('='));
+        name.is_some_and(|(name, _)| {
+            name.starts_with(|first: char| first == '_' || first.is_ascii_alphabetic())
+                && name
+                    .chars()
+                    .all(|letter| letter == '_' || letter.is_ascii_alphanumeric())
+        })
     }
 
     /// Puts in what stands for the expansion at the cursor, where that is known.

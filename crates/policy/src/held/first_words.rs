@@ -17,6 +17,8 @@ pub(super) struct FirstWords {
     pub(super) commands: BTreeSet<String>,
     /// Behind a program that starts what its words say: programs alone.
     pub(super) started: BTreeSet<String>,
+    /// The commands of git, each with the word behind it or an empty one.
+    pub(super) of_git: Vec<(String, String)>,
 }
 
 /// The literal words of a text that are started.
@@ -61,6 +63,16 @@ struct Word {
 /// Options of `env`, `timeout` and `xargs` whose next word is their value.
 const OPTIONS_WITH_VALUES: [&str; 11] = ["-C", "-E", "-I", "-L", "-P", "-a", "-d", "-k", "-n", "-s", "-u"];
 
+/// Options of `git` whose next word is their value.
+const GIT_OPTIONS_WITH_VALUES: [&str; 6] = [
+    "--exec-path",
+    "--git-dir",
+    "--namespace",
+    "--work-tree",
+    "-C",
+    "-c",
+];
+
 /// What the next word is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Expected {
@@ -70,6 +82,12 @@ enum Expected {
     Started,
     /// The value of such an option.
     Value,
+    /// Behind `git`: its own options, then its command.
+    Git,
+    /// The value of such an option.
+    GitValue,
+    /// Behind the command of git.
+    GitWord,
     /// What follows `for`, `case` or `function`.
     Name(Of),
     /// A pattern of `case`.
@@ -184,14 +202,37 @@ impl Scanner<'_> {
             Expected::Name(Of::Case) => Expected::Name(Of::Case),
             Expected::Command => self.command_word(word, cases),
             Expected::Value => Expected::Started,
+            Expected::GitValue => Expected::Git,
+            Expected::Git if GIT_OPTIONS_WITH_VALUES.contains(&word.text.as_str()) => Expected::GitValue,
+            Expected::Git if word.text.starts_with('-') => Expected::Git,
+            Expected::Git => {
+                let command = if word.is_literal { word.text } else { String::new() };
+                self.found.of_git.push((command, String::new()));
+                Expected::GitWord
+            }
+            Expected::GitWord => {
+                if let Some((_, behind)) = self.found.of_git.last_mut() {
+                    // What is not seen is no word that is known.
+                    *behind = if word.is_literal && !word.text.is_empty() {
+                        word.text
+                    } else {
+                        "?".to_owned()
+                    };
+                }
+                Expected::Argument
+            }
             Expected::Started if OPTIONS_WITH_VALUES.contains(&word.text.as_str()) => Expected::Value,
             Expected::Started if is_of_starter(&word) => Expected::Started,
             Expected::Started => {
                 if word.is_literal {
                     let is_starter = STARTERS.contains(&word.text.as_str());
+                    let is_git = is_git(&word.text);
                     self.found.started.insert(word.text);
                     if is_starter {
                         return Expected::Started;
+                    }
+                    if is_git {
+                        return Expected::Git;
                     }
                 }
                 Expected::Argument
@@ -246,9 +287,12 @@ impl Scanner<'_> {
                     return Expected::Command;
                 }
                 let is_starter = STARTERS.contains(&text);
+                let is_git = is_git(text);
                 self.found.commands.insert(word.text);
                 if is_starter {
                     Expected::Started
+                } else if is_git {
+                    Expected::Git
                 } else {
                     Expected::Argument
                 }
@@ -463,6 +507,7 @@ impl Scanner<'_> {
                 scanner.list();
                 self.found.commands.append(&mut scanner.found.commands);
                 self.found.started.append(&mut scanner.found.started);
+                self.found.of_git.append(&mut scanner.found.of_git);
             }
             self.rest = self.rest.get(end..).unwrap_or_default();
             self.take();
@@ -516,6 +561,10 @@ impl Scanner<'_> {
     }
 }
 
+fn is_git(word: &str) -> bool {
+    word == "git" || word.ends_with("/git")
+}
+
 const fn after_line(expected: Expected) -> Expected {
     match expected {
         Expected::Pattern | Expected::Name(Of::Case) => expected,
@@ -523,6 +572,9 @@ const fn after_line(expected: Expected) -> Expected {
         | Expected::Argument
         | Expected::Started
         | Expected::Value
+        | Expected::Git
+        | Expected::GitValue
+        | Expected::GitWord
         | Expected::Name(Of::Loop | Of::Function) => Expected::Command,
     }
 }
@@ -626,17 +678,56 @@ mod tests {
             let FirstWords {
                 mut commands,
                 started,
+                of_git: _,
             } = of(text);
             commands.extend(started);
             let found: Vec<String> = commands.into_iter().collect();
             assert_eq!(found, expected, "{text}");
         }
-        let FirstWords { commands, started } = of("echo x | xargs echo; env -i test x; f() { ls; }; nice f");
+        let FirstWords {
+            commands,
+            started,
+            of_git: _,
+        } = of("echo x | xargs echo; env -i test x; f() { ls; }; nice f");
         assert_eq!(
             commands.into_iter().collect::<Vec<_>>(),
             ["echo", "env", "ls", "nice", "xargs"]
         );
         assert_eq!(started.into_iter().collect::<Vec<_>>(), ["echo", "f", "test"]);
+    }
+
+    #[test]
+    fn commands_of_git_are_seen() {
+        for (text, expected) in [
+            (
+                "git log --oneline | head; git push",
+                &[("log", "--oneline"), ("push", "")][..],
+            ),
+            (
+                "git -C d -c a=b --no-pager show 'x y' && git branch -D x",
+                &[("show", "x y"), ("branch", "-D")],
+            ),
+            (
+                "echo \"$(git remote -v)\" `git tag`",
+                &[("remote", "-v"), ("tag", "")],
+            ),
+            (
+                "timeout 5 git fetch origin; ls | xargs /usr/bin/git add",
+                &[("fetch", "origin"), ("add", "")],
+            ),
+            ("git \"$x\" y; git stash $y; git", &[("", "y"), ("stash", "?")]),
+            (
+                "for b in a b; do git checkout $b\ngit status\ndone",
+                &[("checkout", "?"), ("status", "")],
+            ),
+        ] {
+            let found = of(text).of_git;
+            let found: Vec<_> = found
+                .iter()
+                .map(|(one, other)| (one.as_str(), other.as_str()))
+                .collect();
+            assert_eq!(found, expected, "{text}");
+        }
     }
 
     #[test]

@@ -23,6 +23,129 @@ use crate::{
 /// Most programs of a set: enough for any list that a person writes by hand.
 pub const MAX_PROGRAMS: usize = 128;
 
+/// Stands for [`OF_THE_WORKSPACE`] among the programs that are named.
+pub const WORKSPACE_TOOLS: &str = "@workspace";
+
+/// Programs whose work stays in the workspace, those that most texts start first: they need no network, no home directory and no other
+/// files. `git` is one as far as it only reads ([`reads_repository`]).
+const OF_THE_WORKSPACE: [&str; 76] = [
+    "awk",
+    "basename",
+    "cat",
+    "chmod",
+    "cmp",
+    "comm",
+    "cp",
+    "cut",
+    "date",
+    "diff",
+    "dirname",
+    "echo",
+    "find",
+    "git",
+    "grep",
+    "head",
+    "jq",
+    "ln",
+    "ls",
+    "mkdir",
+    "mv",
+    "node",
+    "od",
+    "printf",
+    "python3",
+    "readlink",
+    "realpath",
+    "rg",
+    "rm",
+    "rmdir",
+    "sed",
+    "sha256sum",
+    "sleep",
+    "sort",
+    "stat",
+    "strings",
+    "tail",
+    "tar",
+    "tee",
+    "test",
+    "touch",
+    "tr",
+    "tree",
+    "uniq",
+    "wc",
+    "xxd",
+    "base64",
+    "bc",
+    "column",
+    "du",
+    "expr",
+    "file",
+    "fold",
+    "gawk",
+    "gofmt",
+    "gunzip",
+    "gzip",
+    "hexdump",
+    "join",
+    "md5sum",
+    "mktemp",
+    "nl",
+    "paste",
+    "patch",
+    "perl",
+    "python",
+    "rev",
+    "seq",
+    "sha1sum",
+    "shasum",
+    "split",
+    "sqlite3",
+    "tac",
+    "truncate",
+    "unzip",
+    "zip",
+];
+
+/// What git does without writing to its repository or reaching another one, with any words behind it.
+const READS_REPOSITORY: [&str; 22] = [
+    "blame",
+    "cat-file",
+    "check-ignore",
+    "describe",
+    "diff",
+    "diff-tree",
+    "for-each-ref",
+    "grep",
+    "log",
+    "ls-files",
+    "ls-tree",
+    "merge-base",
+    "merge-tree",
+    "name-rev",
+    "rev-list",
+    "rev-parse",
+    "shortlog",
+    "show",
+    "show-ref",
+    "status",
+    "version",
+    "whatchanged",
+];
+
+/// The same with this word behind it, or none.
+const READS_REPOSITORY_WITH: [(&str, &[&str]); 6] = [
+    (
+        "branch",
+        &["", "--all", "--list", "--show-current", "-a", "-r", "-v", "-vv"],
+    ),
+    ("config", &["--get", "--get-all", "--get-regexp", "--list", "-l"]),
+    ("reflog", &["", "show"]),
+    ("remote", &["", "-v", "get-url"]),
+    ("stash", &["list", "show"]),
+    ("tag", &["", "--list", "-l"]),
+];
+
 /// Directories of the system: what lies elsewhere is not shown to a held text.
 const SYSTEM: [&str; 7] = ["/bin", "/lib", "/lib32", "/lib64", "/libx32", "/sbin", "/usr"];
 
@@ -171,6 +294,11 @@ pub fn programs<'a>(
             return Err(NotHeld::TooMany);
         }
     }
+    for identity in of_the_workspace(terms, protected, lookup) {
+        if found.len() < MAX_PROGRAMS {
+            found.insert(identity.path.clone(), identity);
+        }
+    }
     if !found.is_empty() {
         let starters = STARTERS.iter().filter_map(|name| starter(name, lookup));
         for identity in starters.take(MAX_PROGRAMS - found.len()) {
@@ -190,7 +318,32 @@ fn named<'a>(
     terms
         .named
         .iter()
+        .filter(|name| *name != WORKSPACE_TOOLS)
         .filter_map(move |name| program_of(&entry(name), terms, protected, lookup))
+}
+
+/// The programs that [`WORKSPACE_TOOLS`] stands for, where it is named. What is said of entries is said of them.
+fn of_the_workspace<'a>(
+    terms: &'a Terms<'_>,
+    protected: &'a Protected,
+    lookup: &'a dyn PathLookup,
+) -> impl Iterator<Item = FileIdentity> + 'a {
+    let tools = OF_THE_WORKSPACE.iter().filter(|_| terms.names_workspace_tools());
+    tools.filter_map(move |name| program_of(&Entry::plain("", "", name), terms, protected, lookup))
+}
+
+impl Terms<'_> {
+    fn names_workspace_tools(&self) -> bool {
+        self.named.iter().any(|name| name == WORKSPACE_TOOLS)
+    }
+}
+
+/// Whether git only reads its repository, by its command and the word behind that. Where a text hides them the walls let it do no more.
+fn reads_repository(command: &str, behind: &str) -> bool {
+    READS_REPOSITORY.contains(&command)
+        || READS_REPOSITORY_WITH
+            .iter()
+            .any(|(other, words)| *other == command && words.contains(&behind))
 }
 
 /// The file of a program that starts what its words say.
@@ -303,6 +456,7 @@ pub fn expect_holdable(
     lookup: &dyn PathLookup,
 ) -> Result<(), NotHeld> {
     let named: Vec<FileIdentity> = named(terms, protected, lookup)
+        .chain(of_the_workspace(terms, protected, lookup))
         .filter(|program| set.contains(program))
         .collect();
     let is_listed = |word: &str| {
@@ -344,6 +498,11 @@ pub fn expect_holdable(
         .commands
         .into_iter()
         .filter(|word| !OF_THE_SHELL.contains(&word.as_str()));
+    let writes = |(command, behind): &&(String, String)| !reads_repository(command, behind);
+    let mut of_git = first.of_git.iter().filter(|_| terms.names_workspace_tools());
+    if let Some((command, _)) = of_git.find(writes) {
+        return Err(NotHeld::Unlisted(format!("git {command}")));
+    }
     let found = analysis.segments.iter().flat_map(started_by_find);
     commands
         .chain(first.started)

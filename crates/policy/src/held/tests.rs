@@ -1,7 +1,10 @@
 use countersign_domain::{AgentId, Command, CommandInput, EnvOverrides, FileIdentity, UnixMillis};
 use serde_json::json;
 
-use super::{MAX_PROGRAMS, NotHeld, Terms, expect_holdable, is_holdable_miss, programs};
+use super::{
+    MAX_PROGRAMS, NotHeld, OF_THE_WORKSPACE, READS_REPOSITORY, Terms, WORKSPACE_TOOLS, expect_holdable,
+    is_holdable_miss, programs,
+};
 use crate::{
     allowlist::{
         Analysis, AnalysisPolicy, AnalysisRequest, DenyRule, Entries, Entry, Keeps, Protected, analyze,
@@ -535,4 +538,116 @@ fn what_may_write_a_file_that_decides_what_starts_is_asked_about() {
         let judged = expect_holdable(text, &analysis, &set, &terms, &protected(), &Machine);
         assert_eq!(judged.is_ok(), is_held, "{text}: {judged:?}");
     }
+}
+
+#[test]
+fn tools_of_the_workspace_are_named_together() {
+    let named = [WORKSPACE_TOOLS.to_owned()];
+    let terms = Terms {
+        named: &named,
+        ..terms(false)
+    };
+    let set = programs([], &terms, &Protected::default(), &Machine).unwrap();
+    let has = |name: &str| set.iter().any(|program| program.path.ends_with(name));
+    for name in ["/cat", "/awk", "/git", "/python3.12", "/touch", "/xargs"] {
+        assert!(has(name), "{name}: {set:?}");
+    }
+    for name in ["/bash", "/busybox", "/vim.basic", "/pgrep"] {
+        assert!(!has(name), "{name}: {set:?}");
+    }
+    let strict = Terms {
+        strict_inline_eval: true,
+        ..terms
+    };
+    let set = programs([], &strict, &Protected::default(), &Machine).unwrap();
+    assert!(
+        !set.iter().any(|program| program.path.contains("python")),
+        "{set:?}"
+    );
+    let judged = |text: &str| {
+        let analysis = analysis(text, &[], &[]);
+        expect_holdable(
+            text,
+            &analysis,
+            &set_of(&terms),
+            &terms,
+            &Protected::default(),
+            &Machine,
+        )
+    };
+    for text in [
+        "git log $x",
+        "cat f && touch x",
+        "git branch; for f in *; do git show \"$f\"; done",
+        "python3 -c 1",
+    ] {
+        assert_eq!(judged(text), Ok(()), "{text}");
+    }
+    for text in [
+        "git push $x",
+        "git branch -D $x",
+        "git log; git commit -m $x",
+        "timeout 5 git fetch $x",
+        "git $x",
+    ] {
+        assert!(
+            matches!(judged(text), Err(NotHeld::Unlisted(_))),
+            "{text}: {:?}",
+            judged(text)
+        );
+    }
+    assert!(judged("pgrep x; cat f").is_err());
+}
+
+fn set_of(terms: &Terms<'_>) -> Vec<FileIdentity> {
+    programs([], terms, &Protected::default(), &Machine).unwrap()
+}
+
+/// The page for people has the same names.
+#[test]
+fn the_page_lists_the_tools_of_the_workspace() {
+    let page = include_str!("../../../../docs/held-texts.md");
+    let block = page
+        .split("```text\n")
+        .nth(1)
+        .and_then(|rest| rest.split("```").next());
+    let mut listed: Vec<&str> = block.expect("a list").split_whitespace().collect();
+    let mut known = OF_THE_WORKSPACE.to_vec();
+    known.sort_unstable();
+    assert!(listed.is_sorted());
+    listed.sort_unstable();
+    assert_eq!(listed, known);
+    for command in READS_REPOSITORY {
+        assert!(page.contains(command), "{command}");
+    }
+}
+
+/// What a loop or a value makes a miss is left to the walls.
+#[test]
+fn what_is_not_read_of_a_loop_runs_held() {
+    let entries = ["cat", "grep", "touch"].map(|name| Entry::plain("main", name, name));
+    let set = programs(entries, &terms(false), &Protected::default(), &Machine).unwrap();
+    let judged = |text: &str| {
+        let analysis = analysis(text, &entries, &[]);
+        expect_holdable(
+            text,
+            &analysis,
+            &set,
+            &terms(false),
+            &Protected::default(),
+            &Machine,
+        )
+    };
+    for text in [
+        "while read -r l; do cd \"$l\"; done",
+        "while cat f; do cd sub; done",
+        "v=a; while cat $v; do v=b; done",
+        "l=$(cat f); touch \"$l\"",
+        "l=$(cat f) grep x f",
+        "cat f | while read -r a b; do grep \"$a\" \"$b\"; done",
+        "cat *.md & grep x f; wait $!",
+    ] {
+        assert_eq!(judged(text), Ok(()), "{text}");
+    }
+    assert!(judged("while read -r l; do pgrep \"$l\"; done").is_err());
 }

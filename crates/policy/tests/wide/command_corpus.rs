@@ -69,6 +69,15 @@ pub(crate) struct Case {
     /// `tools.exec.reads.compoundCommands`.
     #[serde(default)]
     pub(crate) compound_commands: bool,
+    /// `tools.exec.reads.loops`.
+    #[serde(default)]
+    pub(crate) loops: bool,
+    /// `tools.exec.reads.laterValues`.
+    #[serde(default)]
+    pub(crate) later_values: bool,
+    /// `tools.exec.reads.backgroundCommands`.
+    #[serde(default)]
+    pub(crate) background_commands: bool,
     /// Whether it is looked at without rule D1, which asks for the same words as other rules do.
     #[serde(skip)]
     pub(crate) without_delegation: bool,
@@ -282,6 +291,9 @@ fn analyze_text_under(rules: RuleSet, case: &Case, text: &str, env: &EnvOverride
             substitutions: case.substitutions,
             braces: case.braces,
             compound_commands: case.compound_commands,
+            loops: case.loops,
+            later_values: case.later_values,
+            background_commands: case.background_commands,
         },
         entries: Entries::Listed(&entries),
         grants: &[],
@@ -294,7 +306,10 @@ fn analyze_text_under(rules: RuleSet, case: &Case, text: &str, env: &EnvOverride
         strict_delegation: !case.without_delegation,
         exact_text_grants: false,
         path_case: PathCase::Sensitive,
-        keeps: Keeps::default(),
+        keeps: Keeps {
+            own_files: true,
+            ..Keeps::default()
+        },
         now: UnixMillis::new(0),
         protected: &Protected::default(),
         cache: &PatternCache::default(),

@@ -50,6 +50,8 @@ pub(crate) struct World {
     pub(crate) path_case: PathCase,
     /// `tools.exec.reads`.
     pub(crate) grammar: Grammar,
+    /// Whether no command can read the server's own files, whatever its words are (G23).
+    pub(crate) hides_own_files: bool,
     /// The shell of the host.
     pub(crate) shell: Option<ShellKind>,
 }
@@ -84,6 +86,7 @@ impl World {
             strict_delegation: true,
             path_case: PathCase::Sensitive,
             grammar: Grammar::default(),
+            hides_own_files: false,
             shell: None,
         }
     }
@@ -252,7 +255,10 @@ impl World {
             strict_delegation: self.strict_delegation,
             exact_text_grants: false,
             path_case: self.path_case,
-            keeps: Keeps::default(),
+            keeps: Keeps {
+                own_files: self.hides_own_files,
+                ..Keeps::default()
+            },
             now: UnixMillis::new(0),
             protected: &self.protected,
             cache: &self.cache,

@@ -20,4 +20,7 @@ pub(crate) use message::encode_output;
 pub use message::{FromSupervisor, Inbox, MessageTooLong, NotStarted, SeenStart, ToSupervisor};
 pub(crate) use order::Sweep;
 pub use order::{MAX_FRAME_BYTES, Order};
-pub use plan::{Action, DirectProgram, Fill, Filling, HeldScript, Kept, PatchOrder, Plan, Program, Step};
+pub use plan::{
+    Action, Condition, DirectProgram, Fill, Filling, HeldScript, Kept, PatchOrder, Plan, Program, Setting,
+    Step,
+};

@@ -123,6 +123,49 @@ pub enum Action {
         /// Where it is another; it may be empty, and its exit code is 0 then.
         otherwise: Vec<Step>,
     },
+    /// A list again and again.
+    Turns {
+        /// Looked at before each turn.
+        condition: Condition,
+        /// A turn.
+        steps: Vec<Step>,
+    },
+    /// Gives a variable of the run a value. No program gets the variable.
+    Set(Setting),
+    /// Begins a list and does not wait for it. It reads nothing.
+    Background(Vec<Step>),
+    /// Waits for all lists that were begun so.
+    Wait,
+}
+
+/// What decides about each turn of a loop.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Condition {
+    /// There is another line of standard input, which a variable gets.
+    Line {
+        /// The variable.
+        variable: String,
+        /// Whether it gets the line without blanks at both ends.
+        trims: bool,
+        /// Whether a backslash is a character like others.
+        raw: bool,
+    },
+    /// The exit code of these is 0.
+    While(Vec<Step>),
+    /// It is another one.
+    Until(Vec<Step>),
+}
+
+/// A variable of the run and its value.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setting {
+    /// The variable.
+    pub variable: String,
+    /// The value as it is written, ending with NUL.
+    #[serde(with = "serde_bytes")]
+    pub value: Vec<u8>,
+    /// What is put into it, in its order.
+    pub fills: Vec<Fill>,
 }
 
 /// A patch, and how far it may reach.
@@ -187,6 +230,38 @@ pub enum Filling {
     Status,
     /// What these steps write to standard output, without the newlines at its end.
     Output(Vec<Step>),
+    /// What a variable of the run has.
+    Variable(String),
+}
+
+/// The lists of steps whose output is put into something.
+fn outputs(fills: &[Fill]) -> Vec<&[Step]> {
+    fills
+        .iter()
+        .filter_map(|fill| match &fill.with {
+            Filling::Status | Filling::Variable(_) => None,
+            Filling::Output(steps) => Some(steps.as_slice()),
+        })
+        .collect()
+}
+
+/// Whether each fill lies in one of the texts behind the one before, the first of which has the number `first`.
+fn have_places(fills: &[Fill], texts: &[u8], first: usize) -> bool {
+    let lengths: Vec<usize> = texts
+        .split_inclusive(|byte| *byte == 0)
+        .map(|text| text.len().saturating_sub(1))
+        .collect();
+    let number = |at: u32| usize::try_from(at).unwrap_or(usize::MAX);
+    let mut before = (0, 0);
+    fills.iter().all(|fill| {
+        let (argument, from, to) = (number(fill.argument), number(fill.from), number(fill.to));
+        let is_behind = argument > before.0 || (argument == before.0 && from >= before.1);
+        before = (argument, to);
+        argument >= first
+            && is_behind
+            && from <= to
+            && lengths.get(argument).is_some_and(|length| to <= *length)
+    })
 }
 
 impl Step {
@@ -203,15 +278,16 @@ impl Step {
     /// The lists of steps inside of it, in the order in which they are prepared.
     fn inner(&self) -> Vec<&[Self]> {
         match &self.action {
-            Action::Program(program) => program
-                .fills
-                .iter()
-                .filter_map(|fill| match &fill.with {
-                    Filling::Status => None,
-                    Filling::Output(steps) => Some(steps.as_slice()),
-                })
-                .collect(),
-            Action::All { steps, apart: _ } | Action::Not(steps) => vec![steps],
+            Action::Program(program) => outputs(&program.fills),
+            Action::Set(setting) => outputs(&setting.fills),
+            Action::Turns { condition, steps } => {
+                let condition = match condition {
+                    Condition::Line { .. } => None,
+                    Condition::While(steps) | Condition::Until(steps) => Some(steps.as_slice()),
+                };
+                condition.into_iter().chain([steps.as_slice()]).collect()
+            }
+            Action::All { steps, apart: _ } | Action::Not(steps) | Action::Background(steps) => vec![steps],
             Action::Choice {
                 condition,
                 then,
@@ -223,7 +299,8 @@ impl Step {
             Action::ChangeDirectory { .. }
             | Action::PrintDirectory { .. }
             | Action::Settle { .. }
-            | Action::ApplyPatch(_) => Vec::new(),
+            | Action::ApplyPatch(_)
+            | Action::Wait => Vec::new(),
         }
     }
 
@@ -238,12 +315,18 @@ impl Step {
                         Action::Program(program) => {
                             !program.arguments.is_empty() && program.has_places_for_fills()
                         }
+                        Action::Set(setting) => {
+                            setting.value.ends_with(b"\0") && have_places(&setting.fills, &setting.value, 0)
+                        }
                         Action::ChangeDirectory { .. }
                         | Action::PrintDirectory { .. }
                         | Action::Settle { .. }
                         | Action::ApplyPatch(_)
                         | Action::All { .. }
-                        | Action::Choice { .. } => true,
+                        | Action::Choice { .. }
+                        | Action::Turns { .. }
+                        | Action::Background(_)
+                        | Action::Wait => true,
                         Action::Not(steps) => {
                             let mut others = steps.iter().skip(1);
                             others.all(|step| step.join == Some(StepJoin::Pipe))
@@ -294,22 +377,7 @@ impl Program {
 
     /// Whether each fill lies in an argument behind the one before, and none in its name.
     fn has_places_for_fills(&self) -> bool {
-        let lengths: Vec<usize> = self
-            .arguments
-            .split_inclusive(|byte| *byte == 0)
-            .map(|argument| argument.len().saturating_sub(1))
-            .collect();
-        let number = |at: u32| usize::try_from(at).unwrap_or(usize::MAX);
-        let mut before = (0, 0);
-        self.fills.iter().all(|fill| {
-            let (argument, from, to) = (number(fill.argument), number(fill.from), number(fill.to));
-            let is_behind = argument > before.0 || (argument == before.0 && from >= before.1);
-            before = (argument, to);
-            argument > 0
-                && is_behind
-                && from <= to
-                && lengths.get(argument).is_some_and(|length| to <= *length)
-        })
+        have_places(&self.fills, &self.arguments, 1)
     }
 
     /// Everything that must be what was judged when it is started.
@@ -341,7 +409,11 @@ impl Plan {
                 | Action::ApplyPatch(_)
                 | Action::All { .. }
                 | Action::Not(_)
-                | Action::Choice { .. } => None,
+                | Action::Choice { .. }
+                | Action::Turns { .. }
+                | Action::Set(_)
+                | Action::Background(_)
+                | Action::Wait => None,
             })
     }
 

@@ -143,6 +143,9 @@ pub(super) struct CaseText<Id> {
     substitutions: Option<bool>,
     braces: Option<bool>,
     compound_commands: Option<bool>,
+    loops: Option<bool>,
+    later_values: Option<bool>,
+    background_commands: Option<bool>,
     env: Option<BTreeMap<String, String>>,
 }
 
@@ -197,6 +200,9 @@ impl<Id: Into<String>> CaseText<Id> {
             || self.substitutions.is_some()
             || self.braces.is_some()
             || self.compound_commands.is_some()
+            || self.loops.is_some()
+            || self.later_values.is_some()
+            || self.background_commands.is_some()
             || self.env.is_some();
         if self.cwd.as_ref().is_some_and(|cwd| !cwd.starts_with('/')) {
             return Err(InvalidCases::at(line, &"cwd: expected an absolute path"));
@@ -223,6 +229,9 @@ impl<Id: Into<String>> CaseText<Id> {
                     substitutions: self.substitutions.unwrap_or_default(),
                     braces: self.braces.unwrap_or_default(),
                     compound_commands: self.compound_commands.unwrap_or_default(),
+                    loops: self.loops.unwrap_or_default(),
+                    later_values: self.later_values.unwrap_or_default(),
+                    background_commands: self.background_commands.unwrap_or_default(),
                 },
                 env: self.env.unwrap_or_default(),
             })

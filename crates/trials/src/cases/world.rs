@@ -92,6 +92,7 @@ pub fn judge_in_own_world(case: &Case, world: &OwnWorld) -> CaseResult {
             starts: true,
             writes: true,
             connects: true,
+            own_files: true,
             ..Keeps::default()
         },
         now: UnixMillis::new(0),

@@ -326,7 +326,13 @@ fn started(analysis: &Analysis) -> Vec<String> {
     let parts = plan.items.iter().flat_map(|item| &item.parts);
     let steps = parts.map(|part| match part {
         PlanPart::Step(step) => step,
-        other @ (PlanPart::All(_) | PlanPart::Apart(_) | PlanPart::Choice { .. }) => panic!("{other:?}"),
+        other @ (PlanPart::All(_)
+        | PlanPart::Apart(_)
+        | PlanPart::Choice { .. }
+        | PlanPart::Turns { .. }
+        | PlanPart::Set { .. }
+        | PlanPart::Background(_)
+        | PlanPart::Wait) => panic!("{other:?}"),
     });
     let mut vectors: Vec<Vec<String>> = steps
         .filter(|step| step.kind == StepKind::Program)

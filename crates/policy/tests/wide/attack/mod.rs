@@ -1,4 +1,4 @@
-//! An attack on the rules about programs that start others (D1, G11, G12, G16 to G21, W, starter sets), which can be run again.
+//! An attack on the rules about programs that start others (D1, G11, G12, G16 to G24, W, starter sets), which can be run again.
 //!
 //! Each program of the rule is told what makes it start something, by every option that the table of the attack
 //! (`tests/data/attack`) and the program's own help know, in every spelling. What the evaluator covers all the same is run,
@@ -13,6 +13,7 @@ mod table;
 mod compounds;
 mod control;
 mod expansions;
+mod loops;
 mod programs;
 mod redirections;
 mod shapes;
