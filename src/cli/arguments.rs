@@ -104,7 +104,43 @@ pub(crate) fn command_line() -> clap::Command {
         "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{}\n{GLOBAL_OPTIONS}:\n{{options}}{{after-help}}",
         groups.join("\n")
     );
-    command.help_template(template)
+    rewrapped(command.help_template(template))
+}
+
+/// The same with each paragraph below the options on one line, so that it is broken once, where the terminal ends.
+fn rewrapped(mut command: clap::Command) -> clap::Command {
+    if let Some(text) = command.get_after_help().map(ToString::to_string) {
+        command = command.after_help(one_line_a_paragraph(&text));
+    }
+    let names: Vec<String> = command
+        .get_subcommands()
+        .map(|known| known.get_name().to_owned())
+        .collect();
+    names
+        .into_iter()
+        .fold(command, |command, name| command.mut_subcommand(name, rewrapped))
+}
+
+/// A line goes on in the next unless one of them is empty, indented or a heading.
+fn one_line_a_paragraph(text: &str) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for line in text.lines() {
+        let goes_on = |last: &String| {
+            !last.is_empty()
+                && !last.starts_with(' ')
+                && !last.ends_with(':')
+                && !line.is_empty()
+                && !line.starts_with(' ')
+        };
+        match lines.last_mut().filter(|last| goes_on(last)) {
+            Some(last) => {
+                last.push(' ');
+                last.push_str(line);
+            }
+            None => lines.push(line.to_owned()),
+        }
+    }
+    lines.join("\n")
 }
 
 /// The control plane between AI agents and the machines they run commands on

@@ -181,7 +181,7 @@ fn show_report(
     }
     let Some(ProblemBody { seq, kind, target }) = &report.problem else {
         let text = format!(
-            "{} {} records, {} to {}, nothing was changed",
+            "{} {} records, {} to {}, in order and unchanged",
             context.console.paint(Tone::Good, "ok:"),
             report.records,
             report.first_seq,
@@ -189,7 +189,17 @@ fn show_report(
         );
         context.console.line(&text)?;
         if let Some(HeadBody { seq, hash, .. }) = &report.head {
-            context.console.line(&format!("head {seq} {hash}"))?;
+            let rest = report.last_seq.saturating_sub(*seq);
+            let rest = match rest {
+                0 => String::new(),
+                rest => format!(
+                    "; {} after it will be sealed soon",
+                    value::counted(usize::try_from(rest).unwrap_or_default(), "record")
+                ),
+            };
+            context
+                .console
+                .line(&format!("sealed up to {seq}: {hash}{rest}"))?;
         }
         if let Some(WitnessReport {
             confirmed, pruned, ..

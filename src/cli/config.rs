@@ -254,13 +254,15 @@ fn list(context: &Context, found: &[SettingBody], from: &SettingsSource) -> Resu
             .document(&json!({ "from": from.as_str(), "items": items }));
     }
     from.note(context.console);
-    let mut table = Table::new(&["KEY", "VALUE", "SOURCE", ""]);
+    let mut table = Table::new(&["KEY", "VALUE", "SOURCE"]);
     for item in found {
         table.row([
             item.path.as_str(),
             &shown(&item.value),
-            &item.source,
-            &in_force::remark(item),
+            &match in_force::remark(item) {
+                remark if remark.is_empty() => item.source.clone(),
+                remark => format!("{}; {remark}", item.source),
+            },
         ]);
     }
     context.console.table(&table, "")

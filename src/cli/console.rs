@@ -109,8 +109,16 @@ impl Console {
     }
 
     /// Prints one JSON document.
+    /// A wrong name among the members to print loses nothing: what was asked for has happened, so all of it is printed, and then
+    /// the error.
     pub(crate) fn document(self, value: &Value) -> Result<(), Failure> {
-        let selected = selection::of_document(value, self.members)?;
+        let selected = match selection::of_document(value, self.members) {
+            Ok(selected) => selected,
+            Err(wrong) => {
+                self.json(&serde_json::to_string_pretty(value).map_err(io::Error::from)?)?;
+                return Err(wrong);
+            }
+        };
         self.json(&serde_json::to_string_pretty(&selected).map_err(io::Error::from)?)
     }
 

@@ -33,7 +33,7 @@ use super::{
     exit::{ExitStatus, RunEnd},
     explain,
     failure::Failure,
-    value,
+    ids, value,
 };
 
 /// How often a waiting run is looked at: often at first, when a decision is likely to be a policy's.
@@ -192,7 +192,14 @@ async fn with_run(
     match (context.console.format(), &failure.run_id) {
         (Format::People, _) => {
             let lines = explain::ways_out_of(client, body).await;
-            return Ok(failure.with_ways_out(lines));
+            let failure = failure.with_ways_out(lines);
+            return Ok(match (&failure.hint, &failure.ways_out, &failure.run_id) {
+                (None, None, Some(run)) => {
+                    let why = format!("countersign policy why {}", ids::short(run));
+                    failure.hint(why)
+                }
+                _ => failure,
+            });
         }
         (Format::Json, Some(run)) => {
             let run: Value = client.get(&["v1", "runs", run], &Vec::new()).await?;
@@ -433,8 +440,9 @@ pub(super) fn finish_unended(
     match context.console.format() {
         Format::Json => context.console.document(answer)?,
         Format::People => {
-            context.console.note(&format!("run {run_id} is {status}"));
-            context.console.hint(&format!("countersign runs show {run_id}"));
+            let short = ids::short(run_id.as_str());
+            context.console.note(&format!("run {short} is {status}"));
+            context.console.hint(&format!("countersign runs show {short}"));
         }
     }
     Ok(ExitStatus::PENDING)
@@ -648,7 +656,7 @@ fn denied(end: RunEnd) -> Failure {
         ..ProblemBody::default()
     };
     Failure {
-        hint: Some(format!("countersign runs show {}", end.run_id)),
+        hint: Some(format!("countersign runs show {}", ids::short(&end.run_id))),
         run_id: Some(end.run_id),
         ..Failure::of_problem(403, problem)
     }

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use serde_json::{Value, json};
 
 use countersign_domain::{Host, Reason};
-use countersign_policy::command::prompt::Prompt;
+use countersign_policy::command::{Code, prompt::Prompt};
 use countersign_wire::{
     analysis::{AnalysisBody, FindingBody, MatchBody, SegmentBody},
     explain::{ExplanationBody, SandboxBody},
@@ -23,6 +23,13 @@ use super::{
     value, width,
 };
 
+/// Hints that change nothing.
+const SHOWS: [&str; 4] = [
+    "countersign config get",
+    "countersign doctor",
+    "countersign nodes show",
+    "countersign policy diff",
+];
 /// Characters of the command that are shown on both sides of what a finding points at.
 const AROUND: usize = 40;
 /// Longer marks say no more.
@@ -127,11 +134,16 @@ fn ways_out(explained: &ExplanationBody, analysis: &AnalysisBody) -> Vec<String>
     let entries = explained.to_allow.iter();
     let mut lines: Vec<String> = entries.map(|line| format!("{lead}: {line}")).collect();
     match (&explained.hint, explained.outcome.as_ref()) {
-        (Some(hint), _) if lines.is_empty() => lines.push(format!("to change it: {hint}")),
+        (Some(hint), _) if lines.is_empty() => {
+            let shows = SHOWS.iter().any(|verb| hint.starts_with(verb));
+            let lead = if shows { "to see why" } else { "to change it" };
+            lines.push(format!("{lead}: {hint}"));
+        }
         (None, "ask") if lines.is_empty() => {
-            let why = analysis.findings.first().map(|finding| finding.detail.as_str());
-            let why = why.map_or_else(String::new, |why| format!(": {why}"));
-            lines.push(format!("no entry of the allowlist can stop this question{why}"));
+            lines.push(format!(
+                "no entry of the allowlist can stop this question: {}",
+                what_stands_against(explained, analysis)
+            ));
         }
         _ => {}
     }
@@ -141,6 +153,27 @@ fn ways_out(explained: &ExplanationBody, analysis: &AnalysisBody) -> Vec<String>
         lines.push(format!("(that refuses every command of {program})"));
     }
     lines.iter().map(|line| value::visible(line)).collect()
+}
+
+/// Why nothing can be stored that would cover a call.
+fn what_stands_against<'a>(explained: &ExplanationBody, analysis: &'a AnalysisBody) -> &'a str {
+    if explained.reason.as_deref() == Some("ask-always") {
+        return match explained.ask.source.as_str() {
+            "call" => "the call itself asks every time",
+            _ => "policy asks every time, and says so in more than one place",
+        };
+    }
+    // What a missing entry is found as, an entry would help with.
+    let of_entries = [
+        Code::NotAllowlisted.as_str(),
+        Code::ArgPatternMiss.as_str(),
+        Code::OpenInput.as_str(),
+    ];
+    let blocks = |finding: &&FindingBody| !of_entries.contains(&finding.code.as_ref());
+    let blocking = analysis.findings.iter().find(blocks);
+    blocking.map_or("none could be for exactly this command", |finding| {
+        &finding.detail
+    })
 }
 
 fn outcome(console: Console, explained: &ExplanationBody) -> String {

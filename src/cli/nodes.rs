@@ -148,9 +148,7 @@ async fn list(
     let ids = items.iter().map(|node| &node.node_id);
     layout.print(context, ids, &table, "no nodes are paired")?;
     if items.is_empty() {
-        context
-            .console
-            .hint("countersign nodes pairings   (what wants to be one)");
+        context.console.hint("countersign nodes pairings");
     }
     Ok(())
 }

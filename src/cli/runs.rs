@@ -173,7 +173,12 @@ async fn output(
 async fn list(context: &Context, client: &Client, args: ListArgs) -> Result<ExitStatus, Failure> {
     let layout = args.layout;
     let mut query: Query = Vec::new();
-    query.extend(args.status.map(|status| ("status", status)));
+    // As the table has it.
+    let status = args.status.map(|status| match status.as_str() {
+        "waiting" => "approval-pending".to_owned(),
+        _ => status,
+    });
+    query.extend(status.map(|status| ("status", status)));
     query.extend(args.agent.map(|agent| ("agentId", agent.to_string())));
     query.extend(args.session.map(|session| ("sessionKey", session.to_string())));
     query.extend(args.host.map(|host| ("host", host.to_string())));
@@ -282,6 +287,13 @@ async fn show(context: &Context, client: &Client, run: &str) -> Result<ExitStatu
         for line in lines {
             context.console.note(&line);
         }
+    } else if run.status == "approval-pending" {
+        let approval = run.approval_id.as_ref().map(|id| id.slug().to_owned());
+        for (verb, approval) in ["approve", "deny"].into_iter().zip(std::iter::repeat(&approval)) {
+            if let Some(approval) = approval {
+                context.console.hint(&format!("countersign {verb} {approval}"));
+            }
+        }
     } else if run.output_bytes > 0 || run.ended_at_ms.is_none() {
         let output = format!("countersign runs output {}", ids::short(run.run_id.as_str()));
         context.console.hint(&output);
@@ -294,8 +306,10 @@ fn decided_in_words(run: &RunBody, by: Option<&RulingBody>) -> Option<String> {
     let DecisionBody { verdict, by: kind } = run.decision.as_ref()?;
     let what = if *verdict == RunVerdict::Deny {
         "denied"
-    } else {
+    } else if *verdict == RunVerdict::Run {
         "allowed"
+    } else {
+        return Some("not yet: it waits for a person".to_owned());
     };
     let name = by.and_then(|by| by.name.as_deref());
     let who = match name {

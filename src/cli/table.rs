@@ -193,8 +193,11 @@ const NARROWEST: usize = 6;
 /// So much of the last column is shown before any other is cut.
 const LAST_KEEPS: usize = 30;
 
+/// So much of any column is shown before all of them say little.
+const KEEPS: usize = 14;
+
 /// Takes from the last column as long as it has plenty, then from the widest of the others but the first, then from the last
-/// again, until all fit, or none can give more.
+/// again, each as long as it still says something, and then once more, until all fit, or none can give more.
 fn fitting(mut widths: Vec<usize>, most: usize) -> Vec<usize> {
     let Some(last) = widths.len().checked_sub(1).filter(|last| *last > 0) else {
         return widths;
@@ -205,9 +208,14 @@ fn fitting(mut widths: Vec<usize>, most: usize) -> Vec<usize> {
         let between = (1..last).filter(|at| widths.get(*at).is_some_and(|width| *width > NARROWEST));
         let widest = between.max_by_key(|at| widths.get(*at).copied());
         let of_last = widths.get(last).copied().unwrap_or_default();
+        let of_widest = widest
+            .and_then(|widest| widths.get(widest).copied())
+            .unwrap_or_default();
         let (gives, least) = match widest {
-            Some(widest) if of_last <= LAST_KEEPS => (widest, NARROWEST),
-            Some(_) => (last, LAST_KEEPS),
+            Some(_) if of_last > LAST_KEEPS => (last, LAST_KEEPS),
+            Some(widest) if of_widest > KEEPS => (widest, KEEPS),
+            Some(_) if of_last > KEEPS => (last, KEEPS),
+            Some(widest) => (widest, NARROWEST),
             None => (last, NARROWEST),
         };
         match widths.get_mut(gives) {

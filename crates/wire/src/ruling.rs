@@ -68,7 +68,10 @@ fn denied(reason: Option<Reason>, ruling: &Ruling) -> String {
     let said = match reason {
         Some(Reason::UserDenied) => match &ruling.reason {
             Some(words) => {
-                let words = words.replace(char::is_control, " ");
+                // It ends where the quote does.
+                let words = words
+                    .replace(char::is_control, " ")
+                    .replace(['\u{201c}', '\u{201d}'], "\"");
                 return format!("The user denied the command and said: \u{201c}{words}\u{201d}");
             }
             None => "The user denied the command: do not run it again unless they ask for it.",

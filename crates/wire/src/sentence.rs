@@ -110,8 +110,8 @@ fn answered(members: &Members<'_>) -> String {
         (Some("stopped"), _) => "ended by the emergency stop".to_owned(),
         (Some("run-aborted"), _) => "withdrawn".to_owned(),
         (Some("taken-back"), _) => format!("{} took the answer back{said}", someone()),
-        (Some("rule"), Some("allowed")) => format!("allowed by a rule of {}", someone()),
-        (Some("rule"), _) => format!("denied by a rule of {}", someone()),
+        (Some("rule"), Some("allowed")) => format!("allowed by {}", someone()),
+        (Some("rule"), _) => format!("denied by {}", someone()),
         (_, Some("allowed")) => {
             let how = match members.text("decision").as_deref() {
                 Some("allow-always") => "always",
@@ -207,7 +207,11 @@ fn general(kind: &str, members: &Members<'_>) -> Option<String> {
                 "preset" => "the policy by a preset",
                 _ => "the configuration",
             };
-            format!("{} changed {what}", by())
+            // A file that was edited does not say by whom.
+            match members.name("by") {
+                Some(by) => format!("{by} changed {what}"),
+                None => format!("{what} changed: its file was edited"),
+            }
         }
         "config.rejected" => format!("{} was rejected: {}", text("path"), text("message")),
         "config.restart-needed" => format!("a restart is needed for {}", members.list("paths")),

@@ -17,6 +17,9 @@ use super::{
 };
 use crate::cli::{approvals, question, value};
 
+/// Why an allow is not taken yet.
+const READ_ON: &str = "not all of the command was on the screen: space reads on";
+
 /// Longest filter.
 const MAX_FILTER_CHARS: usize = 100;
 
@@ -252,8 +255,11 @@ impl Board {
             Mode::Always(panel) => panel.pane.painted(overlay),
             Mode::Reading | Mode::Filtering | Mode::Typing { .. } | Mode::TypingOn | Mode::Sending { .. } => {
                 self.pane.painted(pane);
-                if let Some(focus) = self.focus.as_ref().filter(|_| self.pane.is_read()) {
-                    self.read.insert(focus.clone());
+                if let Some(focus) = self.focus.as_ref().filter(|_| self.pane.is_read())
+                    && self.read.insert(focus.clone())
+                    && self.message == READ_ON
+                {
+                    self.message.clear();
                 }
             }
         }
@@ -661,7 +667,7 @@ impl Board {
         let unread = ids.iter().filter(|id| !self.read.contains(*id)).count();
         if unread > 0 {
             self.message = if ids.len() == 1 {
-                "not all of the command was on the screen: space reads on".to_owned()
+                READ_ON.to_owned()
             } else {
                 format!(
                     "{unread} of the {} chosen were not all on the screen: j goes to each, space reads on",

@@ -219,6 +219,12 @@ fn reading_keys(board: &Board) -> String {
         keys.extend(["j k move", "x choose"]);
     }
     keys.extend(["Enter facts", "/ filter", "? keys", "q quit"]);
+    // What `?` shows as well gives way on a narrow screen.
+    for spare in ["x choose", "j k move", "/ filter", "Enter facts"] {
+        if width_of(&keys.join(" · ")) > board.screen.columns {
+            keys.retain(|key| *key != spare);
+        }
+    }
     keys.join(" · ")
 }
 

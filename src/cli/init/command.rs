@@ -131,8 +131,10 @@ fn look(path: &Path) -> Found {
 fn ask(console: Console) -> Result<InitPreset, Failure> {
     if !console.can_ask() {
         return Err(
-            Failure::usage("without a terminal there is nobody to ask how careful to be")
-                .hint("countersign init --preset cautious   (or deny-all, sandbox-only, yolo)"),
+            Failure::usage(
+                "without a terminal there is nobody to ask how careful to be: cautious, deny-all, sandbox-only or yolo",
+            )
+            .hint("countersign init --preset cautious"),
         );
     }
     console.note("\nHow careful should it be?");

@@ -21,7 +21,6 @@ use countersign_policy::{
     gate::{self, AskSpec, AskWhy, GateInput, Verdict},
 };
 
-use super::ways_out::{self, SECURITY};
 use crate::{
     far_policy::FarPolicy,
     hint::{HOW_TO_BE_THERE, hint},
@@ -331,7 +330,7 @@ impl Judgement {
                     "call" => "the call itself asks for security deny".to_owned(),
                     source => format!("security is deny ({source})"),
                 }),
-                ways_out::setting(&self.effective.security.source, &self.binding.session, SECURITY),
+                self.how_to_end_deny(),
             ),
             (_, Reason::DocumentRefused) => (self.refusal.clone(), Some(hint(&["doctor"]))),
             (is_of_patch, Reason::ToolDenied) => (

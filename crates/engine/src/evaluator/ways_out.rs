@@ -1,7 +1,7 @@
 //! The commands that a person pastes to change what becomes of a call: those that would let it run unasked, and the one
 //! that would refuse it for good.
 
-use countersign_domain::{AgentId, Ask, Host, Pattern, Reason, SessionKey};
+use countersign_domain::{AgentId, Ask, Host, Pattern, Reason, Security, SessionKey};
 use countersign_policy::{
     allowlist::{MatchKind, SegmentReport},
     combine::DocumentPolicy,
@@ -82,6 +82,19 @@ impl Judgement {
                 "on-miss",
             ])),
             (_, Ask::OnMiss | Ask::Always) => None,
+        }
+    }
+
+    /// The command that would end `security: deny`. Where more than one layer says it, only a preset changes them together.
+    pub(super) fn how_to_end_deny(&self) -> Option<String> {
+        let security = &self.effective.security;
+        let denies = security.layers.iter().filter(|said| said.value == Security::Deny);
+        match (
+            setting(&security.source, &self.binding.session, SECURITY),
+            denies.count(),
+        ) {
+            (Some(_), 2..) if security.source != "session" => Some(hint(&["policy", "preset", "cautious"])),
+            (how, _) => how,
         }
     }
 

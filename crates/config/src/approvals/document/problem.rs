@@ -49,6 +49,33 @@ vocabulary! {
     }
 }
 
+impl RefusalReason {
+    /// The same for people.
+    pub const fn in_words(self) -> &'static str {
+        match self {
+            Self::Empty => "it is empty",
+            Self::Bom => "it begins with a byte order mark",
+            Self::NotUtf8 => "it is not UTF-8 text",
+            Self::Json => "it is not one JSON value",
+            Self::DuplicateKey => "a member is there twice",
+            Self::NumberRange => "a number is too large",
+            Self::NotObject => "it is not an object",
+            Self::Version => "its version is not the number 1",
+            Self::Type => "a member has the wrong type",
+            Self::Value => "a member has a value that is not one of its words",
+            Self::MissingPattern => "an entry has no pattern",
+            Self::BlankPattern => "a pattern is empty",
+            Self::TooLarge => "it is too large",
+            Self::Symlink => "its path is a link",
+            Self::SymlinkParent => "a directory of its path is a link",
+            Self::NotRegularFile => "it is not a regular file",
+            Self::UnsafeMode => "group or others may write it",
+            Self::WrongOwner => "it belongs to another user",
+            Self::Io => "it cannot be read",
+        }
+    }
+}
+
 /// A document that must not be used, and must not be overwritten either.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the approvals document is refused: {}{}", self.in_words(), at(.pointer))]
@@ -92,7 +119,7 @@ impl Refusal {
         let Self { reason, size, .. } = self;
         match size {
             Some(size) => format!("{reason}, {size} bytes of at most {MAX_BYTES}"),
-            None => reason.to_string(),
+            None => format!("{} ({reason})", reason.in_words()),
         }
     }
 }

@@ -6,7 +6,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse as _, Response},
 };
-use serde::Deserialize;
+use serde::{Deserialize, de::IgnoredAny};
 use utoipa::ToSchema;
 
 use countersign_domain::{ExecRequest, Principal};
@@ -26,7 +26,7 @@ use crate::{
     admission::RequestSource,
     caller::{AgentCaller, ReadOrOwn},
     deprecation::DeprecationHeaders,
-    extract::{JsonBody, QueryOf},
+    extract::{self, JsonBody, QueryOf, RawJson},
     problem::{Code, Problem},
     rate_headers,
     reply::JsonReply,
@@ -39,7 +39,7 @@ use crate::{
 ///
 /// A command that would be rejected is explained with 200, verdict `reject` and outcome `deny`. Calls that go nowhere
 /// for another reason are refused as they are by `POST /v1/exec`. A token that is bound to agents explains for
-/// these alone.
+/// these alone. A body with `commands` is that of `POST /v1/exec/explanations`, and answered as there.
 #[utoipa::path(
     post, path = "/v1/exec/explain", tag = "exec", operation_id = "explain_exec",
     request_body = ExecBody,
@@ -55,14 +55,26 @@ use crate::{
 )]
 pub(super) async fn explain(
     caller: AgentCaller<ReadOrOwn>,
+    Extension(origin): Extension<RequestSource>,
     State(state): State<AppState>,
     QueryOf(()): QueryOf<()>,
-    JsonBody(body): JsonBody<ExecBody>,
-) -> Result<(DeprecationHeaders, JsonReply<ExplanationBody>), Problem> {
+    RawJson { value, bytes }: RawJson<Explained>,
+) -> Result<Response, Problem> {
+    if value.commands.is_some() {
+        let several = extract::parse(&bytes)?;
+        return several_explained(&state, &caller, &origin, several).await;
+    }
+    let body: ExecBody = extract::parse(&bytes)?;
     let deprecated = DeprecationHeaders(body.deprecated());
     let request = body.into_explainable()?;
     let explanation = explained(&state, &caller, request).await?;
-    Ok((deprecated, JsonReply(explanation)))
+    Ok((deprecated, JsonReply(explanation)).into_response())
+}
+
+/// Whether a body is about several commands. Its other members are read as what it is then.
+#[derive(Debug, Deserialize)]
+pub(super) struct Explained {
+    commands: Option<IgnoredAny>,
 }
 
 /// So many commands are explained in one request.
@@ -95,7 +107,16 @@ pub(super) async fn explain_several(
     Extension(origin): Extension<RequestSource>,
     State(state): State<AppState>,
     QueryOf(()): QueryOf<()>,
-    JsonBody(ExplainSeveralBody { commands }): JsonBody<ExplainSeveralBody>,
+    JsonBody(body): JsonBody<ExplainSeveralBody>,
+) -> Result<Response, Problem> {
+    several_explained(&state, &caller, &origin, body).await
+}
+
+async fn several_explained(
+    state: &AppState,
+    caller: &Principal,
+    origin: &RequestSource,
+    ExplainSeveralBody { commands }: ExplainSeveralBody,
 ) -> Result<Response, Problem> {
     if commands.is_empty() || commands.len() > MOST_COMMANDS {
         let detail = format!("expected 1 to {MOST_COMMANDS} commands, not {}", commands.len());
@@ -112,7 +133,7 @@ pub(super) async fn explain_several(
     for (requested, limited) in counted {
         let explained = match limited {
             None => match requested {
-                Ok(request) => explained(&state, &caller, *request).await,
+                Ok(request) => explained(state, caller, *request).await,
                 Err(refused) => Err(refused),
             },
             Some(limited) => Err(Problem::limited(limited)),

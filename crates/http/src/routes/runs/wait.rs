@@ -2,6 +2,7 @@
 
 use std::{str::FromStr, time::Duration};
 
+use futures_util::FutureExt as _;
 use tokio::time::Instant;
 
 use countersign_domain::{Principal, Run, RunId, RunStatus};
@@ -121,7 +122,11 @@ pub(super) async fn run(
     loop {
         let run = visible(state, caller, id).await?;
         if query.is_reached_by(run.status) {
-            return Ok(run);
+            // To revoke a token also ends what it asked.
+            return match origin.ended(&**state.engine().clock()).now_or_never() {
+                None => Ok(run),
+                Some(()) => Err(unauthorized("the token is not valid, or no longer")),
+            };
         }
         tokio::select! {
             biased;
