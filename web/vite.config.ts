@@ -59,7 +59,7 @@ export default defineConfig(({ mode }) => ({
           groups: [
             { name: "app", tags: ["$initial"] },
             // What several views are made of: one request, not one for each part.
-            { name: "lists", test: /view\/(agents|cancel|confirm|listing|live-output|output|paged|policy\/settings)\.tsx?$/, includeDependenciesRecursively: false },
+            { name: "lists", test: /(view\/(agents|cancel|confirm|listing|live-output|output|paged|screen|policy\/settings)|pure\/replay)\.tsx?$/, includeDependenciesRecursively: false },
           ],
         },
       },

@@ -61,7 +61,7 @@ pub(crate) enum ApprovalsCommand {
   countersign approvals list --status all --json")]
     #[command(alias = "ls")]
     List(ListArgs),
-    /// Show one approval whole
+    /// Show one approval in full
     #[command(after_help = "Examples:
   countersign approvals show 1a2b3c4d")]
     Show {

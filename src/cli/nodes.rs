@@ -47,7 +47,7 @@ pub(crate) enum NodesCommand {
   countersign nodes list --json")]
     #[command(alias = "ls")]
     List(Listing),
-    /// Show one node whole
+    /// Show one node in full
     #[command(after_help = "Examples:
   countersign nodes show build-box")]
     Show {

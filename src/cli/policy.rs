@@ -23,7 +23,7 @@ use super::{
     forecast::{self, ForecastArgs},
     ids,
     policy_change::{self, PresetArgs, SetArgs},
-    policy_pending::{self, AcceptArgs, HistoryArgs},
+    policy_pending::{self, AcceptArgs, HistoryArgs, RejectArgs},
     policy_replay::{self, BacktestArgs, ShadowArgs},
     policy_suggest::{self, SuggestArgs},
     policy_test::{self, TestArgs},
@@ -46,6 +46,7 @@ use super::{
   countersign policy forecast --from claude-code
   countersign policy diff
   countersign policy accept
+  countersign policy reject
   countersign policy history --limit 20")]
 pub(crate) enum PolicyCommand {
     /// Show every value with the layer that set it
@@ -84,6 +85,8 @@ pub(crate) enum PolicyCommand {
     Diff,
     /// Accept a change that is held
     Accept(AcceptArgs),
+    /// Reject a change that is held: its file says again what was accepted
+    Reject(RejectArgs),
     /// List changes of policy and who made them
     History(HistoryArgs),
 }
@@ -148,6 +151,7 @@ pub(crate) async fn run(context: &Context, command: PolicyCommand) -> Result<Exi
         PolicyCommand::Forecast(args) => forecast::run(context, args),
         PolicyCommand::Diff => policy_pending::diff(context, &client()?).await,
         PolicyCommand::Accept(args) => policy_pending::accept(context, &client()?, args).await,
+        PolicyCommand::Reject(args) => policy_pending::reject(context, &client()?, args).await,
         PolicyCommand::History(args) => policy_pending::history(context, &client()?, args).await,
     }
 }

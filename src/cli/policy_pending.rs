@@ -1,4 +1,4 @@
-//! `countersign policy diff`, `accept` and `history`: pending policy changes, and who changed what when.
+//! `countersign policy diff`, `accept`, `reject` and `history`: pending policy changes, and who changed what when.
 //!
 //! Shows what the server answers and must never decide itself what a change allows: that is
 //! [`countersign_policy::pending_change`].
@@ -38,6 +38,20 @@ pub(crate) struct AcceptArgs {
     hash: Option<String>,
 }
 
+/// Which edit.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  countersign policy diff
+  countersign policy reject
+
+Without a hash the one change that is held is rejected. All of it is undone, also what it took away.
+An admin can reject any change, and the one who made it can take it back. What is held of
+countersign.toml you put right in that file.")]
+pub(crate) struct RejectArgs {
+    /// The hash that `policy diff` shows
+    hash: Option<String>,
+}
+
 /// How far back.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -64,6 +78,9 @@ const ACTIONS: [&str; 8] = [
     "document.refused",
     "document.held",
 ];
+
+/// The file that a server reads and never writes.
+const SERVER_FILE: &str = "countersign.toml";
 
 /// An edit that is held, with the file that it is of.
 struct HeldEdit {
@@ -92,6 +109,12 @@ pub(crate) async fn diff(context: &Context, client: &Client) -> Result<ExitStatu
             "to let it count: `countersign policy accept {}`",
             held.edit.hash
         ));
+        if held.file != SERVER_FILE {
+            context.console.hint(&format!(
+                "to undo it: `countersign policy reject {}`",
+                held.edit.hash
+            ));
+        }
     }
     Ok(ExitStatus::SUCCESS)
 }
@@ -129,6 +152,46 @@ pub(crate) async fn accept(
         }
     }
     Ok(ExitStatus::SUCCESS)
+}
+
+pub(crate) async fn reject(
+    context: &Context,
+    client: &Client,
+    RejectArgs { hash }: RejectArgs,
+) -> Result<ExitStatus, Failure> {
+    let hash = match hash {
+        Some(hash) => Some(hash),
+        None => only_one(held(client).await?)?,
+    };
+    let mut document = Value::Null;
+    if let Some(hash) = &hash {
+        let path = ["v1", "policy", "document", "reject"];
+        document = client.post(&path, &json!({ "hash": hash })).await?;
+    }
+    if context.console.format() == Format::Json {
+        context
+            .console
+            .document(&json!({ "rejected": hash, "document": document }))?;
+    } else {
+        let words = hash.map_or_else(
+            || "nothing is held".to_owned(),
+            |hash| format!("rejected: {}", value::visible(&hash)),
+        );
+        context.console.line(&words)?;
+    }
+    Ok(ExitStatus::SUCCESS)
+}
+
+/// The hash of the one change that can be rejected; `None` where none is held.
+fn only_one(held: Vec<HeldEdit>) -> Result<Option<String>, Failure> {
+    let mut ours = held.into_iter().filter(|held| held.file != SERVER_FILE);
+    let first = ours.next().map(|held| held.edit.hash);
+    if ours.next().is_some() {
+        return Err(Failure::usage(
+            "several changes are held: name one by its hash (countersign policy diff)",
+        ));
+    }
+    Ok(first)
 }
 
 /// Lists changes of policy from the audit record.
@@ -174,7 +237,7 @@ async fn held(client: &Client) -> Result<Vec<HeldEdit>, Failure> {
             raw.pointer("/document/held"),
         ),
         ("openclaw.json", body.config_held, raw.get("configHeld")),
-        ("countersign.toml", body.server_held, raw.get("serverHeld")),
+        (SERVER_FILE, body.server_held, raw.get("serverHeld")),
     ];
     let held = held.into_iter();
     Ok(held

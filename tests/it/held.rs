@@ -2,11 +2,13 @@
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::support::{Api, Members, OnTheWay, TestServer, eventually, lines, way, write_file_mode};
 
 const ACCEPT: &str = "/v1/policy/document/accept";
+const REJECT: &str = "/v1/policy/document/reject";
 const EFFECTIVE: &str = "/v1/policy/effective";
 
 fn document(patterns: &[&str]) -> Value {
@@ -278,6 +280,132 @@ async fn the_configuration_is_held_too() {
     other["safeBins"] = json!([]);
     server.edit_config(&json!({ "tools": { "exec": other, "deny": ["exec"] } }).to_string());
     assert_eq!(is_denied(&server, "date").await, "tool-denied");
+}
+
+#[tokio::test]
+async fn a_rejected_change_is_undone_and_the_other_one_waits_on() {
+    let exec = |members: Value| json!({ "tools": { "exec": members } }).to_string();
+    let server = server_with_a_run().await;
+    let operator = server.operator();
+    server.edit_document(&document(&["/**/date", "/**/id"]).to_string());
+    server.edit_config(&exec(
+        json!({ "host": "gateway", "security": "full", "ask": "off" }),
+    ));
+    assert_eq!(is_denied(&server, "id").await, "allowlist-miss");
+    let effective = operator.read(EFFECTIVE).await;
+    let hash = effective["document"]["held"]["hash"].clone();
+    let config = effective["configHeld"]["hash"].clone();
+    assert!(hash.is_string() && config.is_string(), "{effective}");
+
+    // Nobody else may, and only what waits can be rejected.
+    let body = json!({ "hash": hash });
+    let (_, reader) = server
+        .token_with(json!({ "name": "reader", "scopes": ["read", "approve"] }))
+        .await;
+    for caller in [server.agent(), reader] {
+        caller.post(REJECT, body.clone()).await.problem(403, "forbidden");
+    }
+    let stale = operator.post(REJECT, json!({ "hash": "00ff" })).await;
+    stale.problem(412, "base-hash-mismatch");
+    assert_eq!(held(&operator).await["hash"], hash, "it waits as before");
+
+    // Without a hash the command line takes the only one, and here there are two.
+    let which = server.cli(&["policy", "reject"]).await;
+    assert_eq!(which.code, Some(64), "{which:?}");
+    assert_eq!(held(&operator).await["hash"], hash, "it waits as before");
+
+    let rejected = operator.posted(REJECT, body.clone()).await;
+    assert_has!(rejected, { "held": null });
+    let kept = server.document_on_disk()["agents"]["main"]["allowlist"].clone();
+    assert_eq!(kept.as_array().map(Vec::len), Some(1), "{kept}");
+    assert_eq!(is_denied(&server, "id").await, "allowlist-miss");
+    runs(&server, "date").await;
+    // It lies nowhere any more, so nobody can accept it or reject it again.
+    for path in [ACCEPT, REJECT] {
+        operator
+            .post(path, body.clone())
+            .await
+            .problem(412, "base-hash-mismatch");
+    }
+    let records = operator
+        .read("/v1/audit?action=document.held&order=newest&limit=1")
+        .await;
+    assert_has!(records["items"][0], {
+        "actor/kind": "token", "target/id": "document", "detail/rejected": true, "detail/previousHash": hash,
+    });
+    // The other change still waits, and can be accepted.
+    assert_eq!(operator.read(EFFECTIVE).await["configHeld"]["hash"], config);
+    operator.posted(ACCEPT, json!({ "hash": config })).await;
+    let effective = operator.read(EFFECTIVE).await;
+    assert_has!(effective, { "security/value": "full", "configHeld": null });
+    assert_eq!(operator.read("/v1/audit/verify").await["ok"], true);
+}
+
+#[tokio::test]
+async fn what_was_taken_away_since_stays_away_when_a_change_is_rejected() {
+    let exec = |members: Value| json!({ "tools": { "exec": members } }).to_string();
+    let server = server_with_a_run().await;
+    let operator = server.operator();
+    // Both files wait, and then an operator forbids something in each.
+    server.edit_config(&exec(
+        json!({ "host": "gateway", "security": "full", "ask": "off" }),
+    ));
+    server.edit_document(&document(&["/**/date", "/**/id"]).to_string());
+    assert_eq!(is_denied(&server, "id").await, "allowlist-miss");
+    operator
+        .made("/v1/agents/main/denylist", json!({ "pattern": "/**/date" }))
+        .await;
+    let set = json!({ "set": { "tools.exec.ask": "always" } });
+    operator
+        .send(
+            operator
+                .request(Method::PATCH, "/v1/config")
+                .header("if-match", "*")
+                .json(&set),
+        )
+        .await
+        .expect(200);
+    for member in ["/document/held/hash", "/configHeld/hash"] {
+        let effective = operator.read(EFFECTIVE).await;
+        let hash = effective.pointer(member).cloned();
+        let hash = hash.unwrap_or_else(|| panic!("{member}: {effective}"));
+        operator.posted(REJECT, json!({ "hash": hash })).await;
+    }
+    let effective = operator.read(EFFECTIVE).await;
+    assert_has!(effective, {
+        "security/value": "allowlist", "ask/value": "always", "configHeld": null, "document/held": null,
+    });
+    assert_eq!(is_denied(&server, "date").await, "denylist");
+}
+
+#[tokio::test]
+async fn a_change_of_a_file_that_was_not_there_is_rejected() {
+    let server = server_with_a_run().await;
+    let operator = server.operator();
+    let before = fs::read_to_string(server.document_path()).unwrap();
+    fs::remove_file(server.document_path()).unwrap();
+    assert_eq!(is_denied(&server, "date").await, "allowlist-miss");
+    server.edit_document(&document(&["/**/id"]).to_string());
+    assert_eq!(is_denied(&server, "id").await, "allowlist-miss");
+    let hash = held(&operator).await["hash"].clone();
+    let rejected = server.cli(&["policy", "reject"]).await;
+    assert_eq!(rejected.code, Some(0), "{rejected:?}");
+    rejected.says("rejected: ");
+    assert_eq!(held(&operator).await, Value::Null);
+    assert_eq!(is_denied(&server, "id").await, "allowlist-miss");
+    let again = server.cli(&["policy", "reject", hash.as_str().unwrap()]).await;
+    assert_eq!(again.code, Some(1), "{again:?}");
+    assert!(again.stderr.contains("base-hash-mismatch"), "{again:?}");
+    // What it said before everything can be said again.
+    operator
+        .put_matching(
+            "/v1/policy/document",
+            "*",
+            &serde_json::from_str(&before).unwrap(),
+        )
+        .await
+        .expect(200);
+    runs(&server, "date").await;
 }
 
 #[tokio::test]

@@ -86,6 +86,30 @@ async fn what_widens_waits_for_a_second_person_and_what_narrows_does_not() {
 }
 
 #[tokio::test]
+async fn a_proposal_is_taken_back_by_its_owner_and_rejected_by_another() {
+    let server = two_needed().start().await;
+    let operator = server.operator();
+    let other = admin(&server, "second").await;
+    for by in [&operator, &other] {
+        propose(&operator, "/**/id").await;
+        let hash = held_hash(&server, "/document/held").await;
+        let body = json!({ "hash": hash });
+        by.posted("/v1/policy/document/reject", body.clone()).await;
+        assert_eq!(held(&server, "/document/held").await, Value::Null);
+        let entries = operator.read(ENTRIES).await;
+        assert_eq!(entries.list("items").len(), 0, "{entries}");
+        accept(&other, &hash).await.problem(412, "base-hash-mismatch");
+        is_denied(&server, "id").await;
+    }
+    // The next proposal is one of its own, and takes two as before.
+    propose(&operator, "/**/id").await;
+    let hash = held_hash(&server, "/document/held").await;
+    accept(&operator, &hash).await.problem(403, "own-request");
+    accept(&other, &hash).await.expect(200);
+    runs(&server, "id").await;
+}
+
+#[tokio::test]
 async fn whoever_takes_a_part_back_proposes_nothing_and_whoever_adds_one_does() {
     let server = two_needed().start().await;
     let operator = server.operator();
@@ -330,9 +354,17 @@ async fn a_rule_that_is_taken_out_of_the_file_is_in_effect_until_another_owner_a
     assert!(shown.stdout.contains("approvals.rules becomes"), "{shown:?}");
 
     let hash = held_hash(&server, "/serverHeld").await;
+    // A server never writes that file, so nobody rejects a change of it but in the file.
+    let other = server.operator().with_token(other.token());
+    let refused = other
+        .post("/v1/policy/document/reject", json!({ "hash": hash }))
+        .await;
+    refused
+        .problem(400, "invalid-request")
+        .says("detail", "no server writes");
+    assert_eq!(held_hash(&server, "/serverHeld").await, hash);
     // It is about this very content.
     server.edit_toml(&with_rules(""));
-    let other = server.operator().with_token(other.token());
     accept(&other, &hash).await.problem(412, "base-hash-mismatch");
     let hash = held_hash(&server, "/serverHeld").await;
     accept(&other, &hash).await.expect(200);

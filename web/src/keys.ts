@@ -16,6 +16,9 @@ const OFF = "countersign.keys-off";
 /** Whether the letters act at all. */
 export const isOn = new State(localStorage.getItem(OFF) !== "1");
 
+const mark = () => document.documentElement.toggleAttribute("data-keys-off", !isOn.value);
+mark();
+
 /** Whether the help is open. */
 export const isHelp = new State(false);
 
@@ -23,6 +26,7 @@ export function setOn(on: boolean): void {
   if (on) localStorage.removeItem(OFF);
   else localStorage.setItem(OFF, "1");
   isOn.set(on);
+  mark();
 }
 
 const DEEDS: Record<string, () => void> = {

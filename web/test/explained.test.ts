@@ -7,11 +7,11 @@ const segment = (kind: Segment["match"]["kind"], rest: Partial<Segment> = {}): S
 });
 
 describe("an explanation in words", () => {
-  it("says whether it runs, is asked about or denied", () => {
+  it("says whether it runs, needs approval or is denied", () => {
     const of = (members: object) => outcome(members as Explanation)[0];
     expect(of({ outcome: "run" })).toBe("Would run");
     expect(of({ outcome: "run", held: true })).toBe("Would run, held to listed programs");
-    expect(of({ outcome: "ask", reason: "allowlist-miss" })).toBe("Would be asked about");
+    expect(of({ outcome: "ask", reason: "allowlist-miss" })).toBe("Would need approval");
     expect(of({ outcome: "deny", reason: "denylist" })).toBe("Would be denied");
   });
 

@@ -8,8 +8,8 @@ const saved = (members: Partial<Forecast>): Forecast => ({
 
 describe("a forecast in words", () => {
   it("says how often a person would have been asked", () => {
-    expect(asked(saved({}))).toBe("Of 1,210 commands a person would have been asked about 41 (3.4 of 100).");
-    expect(asked(saved({ ask: 0, deny: 1 }))).toBe("Of 1,210 commands a person would have been asked about 0, and one would have been denied.");
+    expect(asked(saved({}))).toBe("Of 1,210 commands 41 would have needed approval (3.4 of 100).");
+    expect(asked(saved({ ask: 0, deny: 1 }))).toBe("Of 1,210 commands 0 would have needed approval, and one would have been denied.");
     expect(asked(saved({ commands: 0 }))).toBe("The transcripts had no command of an agent in this time.");
   });
 

@@ -78,7 +78,7 @@ test("spans end when they say", () => {
 
 test("what it would have covered is said where the server counted", () => {
   assert.equal(words.coveredWords({ ...EXACT, wouldHaveCovered: { covered: 14, of: 20 } }), "would have covered 14 of the last 20 questions");
-  assert.equal(words.coveredWords({ ...EXACT, wouldHaveCovered: { covered: 1, of: 1 } }), "would have covered 1 of the last 1 question");
+  assert.equal(words.coveredWords({ ...EXACT, wouldHaveCovered: { covered: 1, of: 1 } }), "would have covered the last question");
   assert.equal(words.coveredWords({ ...EXACT, wouldHaveCovered: { covered: 0, of: 0 } }), "");
   assert.equal(words.coveredWords(EXACT), "");
 });

@@ -30,5 +30,5 @@ test("it says when nobody would be asked", () => {
   assert.match(policySaid(policy("gateway", "full", "on-miss")), /run without a question/);
   assert.match(policySaid(policy("gateway", "allowlist", "off")), /denied without a question/);
   assert.match(policySaid(policy("gateway", "allowlist", "on-miss")), /the question appears here/);
-  assert.match(policySaid(policy("node", "full", "always")), /a node. Each is asked about/);
+  assert.match(policySaid(policy("node", "full", "always")), /a node. Each needs approval/);
 });

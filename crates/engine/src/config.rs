@@ -120,6 +120,10 @@ impl PolicyAdmin {
         self.policy.announce_config(&held, &staged, Some(by));
         let committed = staged.commit();
         self.policy.finish_change(PolicyFile::Config);
+        if committed.is_ok() {
+            self.accepted_policy.amend_config(|_text| Some(edits.to_vec()));
+            self.policy.refresh();
+        }
         Ok(committed?)
     }
 }

@@ -374,7 +374,7 @@ impl PolicyAdmin {
         self.write_document(by, expected, Ours::Part, edit, tell).await
     }
 
-    async fn write_document<T: Send + 'static, E: Send + 'static>(
+    pub(super) async fn write_document<T: Send + 'static, E: Send + 'static>(
         self: &Arc<Self>,
         by: &Actor,
         expected: Precondition,

@@ -87,6 +87,7 @@ pub mod lint;
 pub mod offers;
 mod policy_admin;
 pub mod preset;
+pub mod rejection;
 pub mod settings;
 pub mod sign_in;
 pub mod tokens;

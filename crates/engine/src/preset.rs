@@ -120,6 +120,9 @@ impl PolicyAdmin {
                     apply_to_document(document, preset, &reach);
                     Ok::<_, std::convert::Infallible>(())
                 });
+                admin
+                    .accepted_policy
+                    .amend_config(|text| preset_edits(text, preset, &reach).ok());
                 admin.policy.refresh();
             }
             applied

@@ -97,6 +97,7 @@ pub(crate) const CHAPTERS: &[Chapter] = &[
             "get_policy_document",
             "replace_policy_document",
             "accept_policy_document",
+            "reject_policy_document",
         ],
     },
     Chapter {

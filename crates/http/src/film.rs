@@ -2,8 +2,9 @@
 //!
 //! The output is drawn on a screen here. A picture is taken where something was written and some time has passed since the one
 //! before, so that there are only so many of a run, however long it took. Where an answer is full, the screen is kept for a
-//! while, and the next answer goes on with it. Without it the output is drawn from its beginning on. Entry points: [`draw`],
-//! [`PausedFilms::draw`].
+//! while, and the next answer goes on with it. Without it the output is drawn from its beginning on. Who looks at a terminal while
+//! it is written gets its present picture alone, and then what changes of it. Entry points: [`draw`], [`PausedFilms::draw`],
+//! [`LiveScreen::look`].
 
 use std::{
     collections::VecDeque,
@@ -32,6 +33,8 @@ const MOST_TEXT: usize = 512 * 1024;
 const MOST_TEXT_OF_ONE: usize = 4 * MOST_TEXT;
 /// So much output of a run is drawn; what follows is not shown. A terminal takes a while for it.
 const MOST_DRAWN: usize = 64 * 1024 * 1024;
+/// So much output is drawn at a look at a terminal; the next look goes on. No other one is drawn meanwhile.
+const MOST_AT_A_LOOK: usize = 8 * 1024 * 1024;
 /// So many screens are kept for the next answer; the oldest goes first.
 const MOST_PAUSED: usize = 4;
 /// A screen with more cells than this is not kept.
@@ -107,6 +110,196 @@ struct Drawing {
     is_changed: bool,
     /// How much output was drawn.
     drawn: usize,
+}
+
+/// What of the output is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Drawn {
+    All,
+    /// There is more of it than is drawn.
+    Most,
+}
+
+impl Drawing {
+    fn new(pause: Duration) -> Self {
+        Self {
+            screen: Screen::new(TerminalSize::DEFAULT),
+            size: TerminalSize::DEFAULT,
+            pause,
+            now: Duration::ZERO,
+            taken: None,
+            is_changed: false,
+            drawn: 0,
+        }
+    }
+
+    fn resize(&mut self, size: TerminalSize) {
+        self.size = size;
+        self.screen.resize(size);
+        self.is_changed = true;
+    }
+
+    fn write(&mut self, bytes: &[u8], gone: &CancellationToken) -> io::Result<Drawn> {
+        self.is_changed = true;
+        for piece in bytes.chunks(self.screen.portion()) {
+            if gone.is_cancelled() {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            if self.drawn > MOST_DRAWN {
+                return Ok(Drawn::Most);
+            }
+            self.drawn += piece.len();
+            self.screen.push(piece, 0);
+        }
+        Ok(Drawn::All)
+    }
+
+    fn frame(&self, changed: Vec<RowBody>) -> FrameBody {
+        FrameBody {
+            at_ms: millis(self.now),
+            rows: self.size.rows(),
+            cols: self.size.cols(),
+            cursor: self.screen.shown_cursor(),
+            changed,
+        }
+    }
+}
+
+/// The rows that are others than those that were shown, and about how much text that is; `None` where it is too much.
+fn changed_rows(cells: &[Row], shown: &[Row]) -> Option<(Vec<RowBody>, usize)> {
+    let empty = Row::new();
+    let mut changed = Vec::new();
+    let mut text = 0;
+    for (row, texts) in (0_u16..).zip(cells) {
+        let before = shown.get(usize::from(row)).unwrap_or(&empty);
+        if texts != before {
+            text += texts.iter().map(|(text, _look)| text.len() + 32).sum::<usize>() + 16;
+            if text > MOST_TEXT_OF_ONE {
+                return None;
+            }
+            changed.push(RowBody {
+                row,
+                texts: texts.iter().map(text_body).collect(),
+            });
+        }
+    }
+    Some((changed, text))
+}
+
+/// A terminal as it is now, drawn on while its recording grows.
+#[derive(Debug)]
+pub(crate) struct LiveScreen {
+    drawing: Drawing,
+    /// The frame of the recording to go on with.
+    at: u64,
+    /// Whether it is drawn from a spool. What is read in place of one has other bytes.
+    is_spool: Option<bool>,
+    shown: Vec<Row>,
+    /// The last picture, without its rows.
+    last: Option<FrameBody>,
+}
+
+/// What a look at a terminal found.
+#[derive(Debug)]
+pub(crate) struct Looked {
+    /// What is different from the look before; the first time all of it.
+    pub(crate) frame: Option<FrameBody>,
+    /// About how much text that is.
+    pub(crate) text: usize,
+    /// There is more to be drawn already.
+    pub(crate) is_behind: bool,
+}
+
+/// What was written to a terminal could not be followed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LookError {
+    /// The recording cannot be read.
+    #[error("the recording cannot be read")]
+    Unreadable(#[from] io::Error),
+    /// What was written made the drawing fail, or fills a screen too large to be sent.
+    #[error("what was written cannot be drawn")]
+    Lost,
+}
+
+impl LiveScreen {
+    pub(crate) fn new() -> Self {
+        Self {
+            drawing: Drawing::new(Duration::ZERO),
+            at: 0,
+            is_spool: None,
+            shown: Vec::new(),
+            last: None,
+        }
+    }
+
+    /// Draws what came since the look before, at most so much at once.
+    ///
+    /// # Errors
+    /// [`LookError`]; then there is nothing to go on with.
+    pub(crate) fn look(
+        &mut self,
+        recording: OutputBytes,
+        gone: &CancellationToken,
+    ) -> Result<Looked, LookError> {
+        let is_spool = matches!(recording, OutputBytes::Spool(_));
+        if self.is_spool.is_some_and(|was| was != is_spool) {
+            self.drawing = Drawing::new(Duration::ZERO);
+            self.at = 0;
+        }
+        self.is_spool = Some(is_spool);
+        let is_behind = match recording {
+            OutputBytes::Frames(frames) => self.draw(Cursor::new(frames), gone),
+            OutputBytes::Spool(path) => {
+                countersign_sys::fs::open_regular(&path).and_then(|spool| self.draw(spool, gone))
+            }
+        }?;
+        let cells = self.drawing.screen.cells().ok_or(LookError::Lost)?;
+        let (changed, text) = changed_rows(&cells, &self.shown).ok_or(LookError::Lost)?;
+        self.shown = cells;
+        let bare = self.drawing.frame(Vec::new());
+        let is_same =
+            |last: &FrameBody| (last.rows, last.cols, last.cursor) == (bare.rows, bare.cols, bare.cursor);
+        let is_new = !changed.is_empty() || !self.last.as_ref().is_some_and(is_same);
+        self.last = Some(bare.clone());
+        Ok(Looked {
+            frame: is_new.then_some(FrameBody { changed, ..bare }),
+            text,
+            is_behind,
+        })
+    }
+
+    /// Says whether there is more.
+    fn draw(&mut self, mut spool: impl Read + Seek, gone: &CancellationToken) -> io::Result<bool> {
+        let end = spool::complete_until(&mut spool, self.at)?;
+        let Self {
+            drawing, at: place, ..
+        } = self;
+        drawing.drawn = 0;
+        let mut frame = None;
+        let read = spool::events_from(spool, *place, |at, event| {
+            let begins = frame.replace(at) != Some(at);
+            if at >= end || (begins && drawing.drawn > MOST_AT_A_LOOK) {
+                *place = at;
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            match event {
+                Event::Time(elapsed) => drawing.now = drawing.now.max(elapsed),
+                Event::Size(size) => drawing.resize(size),
+                // What is drawn at a look is less than what is drawn at most.
+                Event::Output(_stream, bytes) => {
+                    drawing.write(bytes, gone)?;
+                }
+                Event::Input(_) => {}
+            }
+            Ok(())
+        });
+        match read {
+            Ok(_end) => *place = end,
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => {}
+            Err(error) => return Err(error),
+        }
+        Ok(*place < end)
+    }
 }
 
 /// A recording that is drawn in part: it goes on where an answer was full.
@@ -187,15 +380,7 @@ struct Film {
 
 impl Film {
     fn new(length: Duration, after_ms: Option<u64>, gone: CancellationToken) -> Self {
-        let drawing = Drawing {
-            screen: Screen::new(TerminalSize::DEFAULT),
-            size: TerminalSize::DEFAULT,
-            pause: LEAST_PAUSE.max(length / MOST_FRAMES),
-            now: Duration::ZERO,
-            taken: None,
-            is_changed: false,
-            drawn: 0,
-        };
+        let drawing = Drawing::new(LEAST_PAUSE.max(length / MOST_FRAMES));
         Self::on(drawing, length, after_ms, gone)
     }
 
@@ -222,23 +407,11 @@ impl Film {
                     self.drawing.now = elapsed;
                 }
             }
-            Event::Size(size) => {
-                self.drawing.size = size;
-                self.drawing.screen.resize(size);
-                self.drawing.is_changed = true;
-            }
+            Event::Size(size) => self.drawing.resize(size),
             Event::Output(_stream, bytes) => {
-                self.drawing.is_changed = true;
-                for piece in bytes.chunks(self.drawing.screen.portion()) {
-                    if self.gone.is_cancelled() {
-                        return Err(io::ErrorKind::Interrupted.into());
-                    }
-                    if self.drawing.drawn > MOST_DRAWN {
-                        self.lost_at.get_or_insert(self.drawing.now);
-                        return Err(io::ErrorKind::StorageFull.into());
-                    }
-                    self.drawing.drawn += piece.len();
-                    self.drawing.screen.push(piece, 0);
+                if self.drawing.write(bytes, &self.gone)? == Drawn::Most {
+                    self.lost_at.get_or_insert(self.drawing.now);
+                    return Err(io::ErrorKind::StorageFull.into());
                 }
             }
             // What was typed is on the screen where the terminal showed it.
@@ -277,32 +450,13 @@ impl Film {
             self.lost_at = Some(at);
             return Ok(());
         };
-        let empty = Row::new();
-        let mut changed = Vec::new();
-        let mut text = 0;
-        for (row, texts) in (0_u16..).zip(&cells) {
-            let before = self.shown.get(usize::from(row)).unwrap_or(&empty);
-            if texts != before {
-                text += texts.iter().map(|(text, _look)| text.len() + 32).sum::<usize>() + 16;
-                if text > MOST_TEXT_OF_ONE {
-                    self.lost_at = Some(at);
-                    return Ok(());
-                }
-                changed.push(RowBody {
-                    row,
-                    texts: texts.iter().map(text_body).collect(),
-                });
-            }
-        }
+        let Some((changed, text)) = changed_rows(&cells, &self.shown) else {
+            self.lost_at = Some(at);
+            return Ok(());
+        };
         self.text += text;
         self.shown = cells;
-        self.frames.push(FrameBody {
-            at_ms,
-            rows: self.drawing.size.rows(),
-            cols: self.drawing.size.cols(),
-            cursor: self.drawing.screen.shown_cursor(),
-            changed,
-        });
+        self.frames.push(self.drawing.frame(changed));
         Ok(())
     }
 
@@ -540,11 +694,7 @@ mod tests {
             drawing: Drawing {
                 screen: Screen::new(size),
                 size,
-                pause: LEAST_PAUSE,
-                now: Duration::ZERO,
-                taken: None,
-                is_changed: false,
-                drawn: 0,
+                ..Drawing::new(LEAST_PAUSE)
             },
             at: 0,
             after_ms: 7,
@@ -594,6 +744,95 @@ mod tests {
         let bytes = Cursor::new(frames.as_bytes().to_vec());
         let drawn = draw(bytes, Duration::ZERO, None, gone);
         assert_eq!(drawn.unwrap_err().kind(), io::ErrorKind::Interrupted);
+    }
+
+    /// What a page shows of the pictures that it got.
+    fn shown_by(pictures: &[FrameBody]) -> Vec<String> {
+        let mut rows: Vec<String> = Vec::new();
+        for picture in pictures {
+            rows.resize(usize::from(picture.rows), String::new());
+            for (row, text) in row_texts(picture) {
+                rows[usize::from(row)] = text;
+            }
+        }
+        rows
+    }
+
+    #[test]
+    fn a_look_at_a_terminal_shows_what_is_there_and_the_next_what_changed() {
+        let mut frames = InlineFrames::default();
+        let mut screen = LiveScreen::new();
+        let gone = CancellationToken::new();
+        let look = |frames: &InlineFrames, screen: &mut LiveScreen| {
+            let bytes = frames.as_bytes().to_vec().into();
+            screen.look(OutputBytes::Frames(bytes), &gone).unwrap()
+        };
+        // There is a screen before anything is on it.
+        let first = look(&frames, &mut screen).frame.unwrap();
+        assert_eq!((first.rows, first.cols, first.changed.len()), (30, 120, 0));
+        frames.push_at(
+            Duration::from_millis(500),
+            OutputStream::Stdout,
+            b"one\x1b[31m!\x1b[0m\r\ntwo",
+        );
+        let second = look(&frames, &mut screen).frame.unwrap();
+        assert_eq!(
+            row_texts(&second),
+            [(0, "one!".to_owned()), (1, "two".to_owned())]
+        );
+        assert_eq!(second.at_ms, 500);
+        assert!(look(&frames, &mut screen).frame.is_none(), "nothing came");
+        frames.push_at(Duration::from_millis(900), OutputStream::Stdout, b"\x1b[2;1Hsix");
+        let third = look(&frames, &mut screen).frame.unwrap();
+        assert_eq!(row_texts(&third), [(1, "six".to_owned())]);
+        assert_eq!(third.cursor, Some((2, 4)));
+        // A frame of which only a part is there waits for the rest of it.
+        let before = frames.as_bytes().len();
+        frames.push_at(Duration::from_secs(2), OutputStream::Stdout, b" and more");
+        let torn = frames.as_bytes()[..frames.as_bytes().len() - 3].to_vec();
+        assert!(torn.len() > before);
+        let looked = screen.look(OutputBytes::Frames(torn.into()), &gone).unwrap();
+        assert!(looked.frame.is_none() && !looked.is_behind, "{looked:?}");
+        let fourth = look(&frames, &mut screen).frame.unwrap();
+        assert_eq!(row_texts(&fourth), [(1, "six and more".to_owned())]);
+    }
+
+    #[test]
+    fn a_look_draws_so_much_and_the_next_one_the_rest() {
+        let mut frames = InlineFrames::default();
+        let noise = "words that are written again and again\r\n".repeat(1_000);
+        let at = |number: usize| Duration::from_millis(50 * u64::try_from(number).unwrap());
+        let pieces = 2 * MOST_AT_A_LOOK / noise.len() + 50;
+        for number in 0..pieces {
+            frames.push_at(at(number), OutputStream::Stdout, noise.as_bytes());
+        }
+        frames.push_at(at(pieces), OutputStream::Stdout, b"\x1b[Hlast");
+        let bytes = bytes::Bytes::from(frames.as_bytes().to_vec());
+        let (mut screen, gone) = (LiveScreen::new(), CancellationToken::new());
+        let (mut pictures, mut looks) = (Vec::new(), 0);
+        loop {
+            let looked = screen.look(OutputBytes::Frames(bytes.clone()), &gone).unwrap();
+            looks += 1;
+            pictures.extend(looked.frame);
+            if !looked.is_behind {
+                break;
+            }
+        }
+        assert_eq!(looks, 3);
+        assert!(shown_by(&pictures)[0].starts_with("last"));
+    }
+
+    #[test]
+    fn a_screen_that_cannot_be_sent_is_lost() {
+        let size = TerminalSize::new(300, 300).unwrap();
+        let mut screen = LiveScreen::new();
+        screen.drawing.resize(size);
+        let cells = "\x1b[31mx\x1b[32mx".repeat(300 * 150);
+        let mut frames = InlineFrames::default();
+        frames.push_at(Duration::ZERO, OutputStream::Stdout, cells.as_bytes());
+        let bytes = frames.as_bytes().to_vec().into();
+        let looked = screen.look(OutputBytes::Frames(bytes), &CancellationToken::new());
+        assert!(matches!(looked, Err(LookError::Lost)), "{looked:?}");
     }
 
     #[test]

@@ -231,6 +231,7 @@ pub(super) const TABLE: &[Row] = &[
     get("/v1/policy/document", ADMIN, About::NoAgent),
     row!(PUT "/v1/policy/document" ADMIN, About::NoAgent, Body::Tagged(document) => 200),
     row!(POST "/v1/policy/document/accept" ADMIN, About::NoAgent, Body::Json(unknown_hash) => 412),
+    row!(POST "/v1/policy/document/reject" ADMIN, About::NoAgent, Body::Json(unknown_hash) => 412),
     get("/v1/policy/effective", READ, REFUSED),
     row!(POST "/v1/policy/preset" ADMIN, About::NoAgent, Body::Json(preset) => 200),
     get(

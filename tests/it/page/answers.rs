@@ -1,6 +1,8 @@
 use serde_json::{Value, json};
 
-use super::{answer, ask, ask_body, complains_of_nothing, ended, go, id, opened, row, signed_in, steady};
+use super::{
+    answer, ask, ask_body, axe, complains_of_nothing, ended, go, id, opened, row, signed_in, steady,
+};
 use crate::support::{Screen, TestServer, eventually, lines};
 
 #[tokio::test]
@@ -417,14 +419,16 @@ async fn of_two_browsers_one_decides_and_the_other_is_told() {
             |approval| approval["status"] != "pending",
         )
         .await;
-        let (winner, loser, words) = if decided["decision"] == "allow-once" {
-            (&first, &second, "Allowed once")
+        let (winner, loser, screen, words) = if decided["decision"] == "allow-once" {
+            (&first, &second, Screen::PHONE, "Allowed once")
         } else {
-            (&second, &first, "Denied")
+            (&second, &first, Screen::DESK, "Denied")
         };
         ended(winner, &approval, &format!("{words} by you")).await;
         ended(loser, &approval, &format!("{words} by operator")).await;
-        loser.shoot("elsewhere").await;
+        if round == "3" {
+            axe::draw(loser, "elsewhere", screen).await;
+        }
     }
     // The loser's answer is refused with 409, which the browser notes; nothing else is wrong.
     for browser in [first, second] {

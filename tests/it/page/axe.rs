@@ -63,8 +63,19 @@ pub(super) async fn is_accessible(browser: &Browser, what: &str) {
         browser.set_screen(screen).await;
         browser.until("!document.querySelector('[data-unsteady]')").await;
         assert_eq!(broken(browser).await, json!([]), "{what}, {name}");
-        browser.shoot(&format!("axe-{what}-{name}")).await;
+        browser.shoot(&format!("view-{what}-{name}")).await;
     }
+}
+
+/// Pictures of what is shown now, one for each screen; the page is on `screen` before and afterwards.
+pub(super) async fn draw(browser: &Browser, what: &str, screen: Screen) {
+    for (name, other) in VARIANTS {
+        browser.set_screen(other).await;
+        browser.until("!document.querySelector('[data-unsteady]')").await;
+        browser.shoot(&format!("view-{what}-{name}")).await;
+    }
+    browser.set_screen(screen).await;
+    browser.until("!document.querySelector('[data-unsteady]')").await;
 }
 
 /// Asks until so many questions wait.
@@ -162,6 +173,10 @@ async fn every_view_keeps_the_rules_of_accessibility() {
             browser.until("!document.querySelector('[data-unsteady]')").await;
             assert_eq!(broken(&browser).await, json!([]), "{count} questions, {name}");
         }
+        // The list has rows as far down as it reaches, although there was none when the page was opened.
+        let is_filled = "(() => { const box = document.querySelector('.rows-box'); const rows = box.querySelectorAll('[data-row]'); return rows[rows.length - 1].getBoundingClientRect().bottom >= Math.min(box.getBoundingClientRect().bottom, innerHeight) - 2; })()";
+        assert_eq!(browser.value(is_filled).await, true, "{count} questions");
+        draw(&browser, &format!("inbox-{count}"), DESK).await;
     }
     go(&browser, "overview").await;
     browser.shown("#asked-chart").await;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{complains_of_nothing, go, signed_in};
+use super::{axe, complains_of_nothing, go, signed_in};
 use crate::{
     nodes::{ONLY_RUN, knock, paired},
     support::{Browser, Screen, TestServer},
@@ -51,7 +51,7 @@ async fn a_machine_that_wants_in_appears_by_itself_and_is_let_in_or_not() {
     browser
         .says(&format!("{} .fingerprint", card(&first.request)), &fingerprint)
         .await;
-    browser.shoot("pairing").await;
+    axe::draw(&browser, "pairing", Screen::PHONE).await;
     press(&browser, &first.request, "approve").await;
     gone(&browser, &first.request).await;
     browser

@@ -5,7 +5,7 @@ use std::fs;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{complains_of_nothing, go, layout::looks_right, signed_in};
+use super::{axe, complains_of_nothing, go, layout::looks_right, signed_in};
 use crate::{
     nodes::{ONLY_RUN, paired},
     support::{Api, Browser, Members, Screen, ServerBuilder, TestServer, eventually},
@@ -82,8 +82,15 @@ async fn rules_of_an_agent_are_set_and_what_allows_more_is_asked_about_once_more
     let operator = server.operator();
     turn_to(&browser, "build").await;
     browser
-        .says("#policy-force", "allowlist from tools.exec.security")
+        .says("#policy-force", "allowlist\ttools.exec.security")
         .await;
+
+    // Each row of the table leads to the field that changes it.
+    browser
+        .click("#policy-force [data-change=policy-settings-ask]")
+        .await;
+    let focused = browser.value("document.activeElement.id").await;
+    assert_eq!(focused, "policy-settings-ask");
 
     // What takes away is saved at once.
     browser.choose("#policy-document-security", "deny").await;
@@ -92,7 +99,7 @@ async fn rules_of_an_agent_are_set_and_what_allows_more_is_asked_about_once_more
     browser
         .says(
             "#policy-force",
-            "deny from exec-approvals.json#/agents/build/security",
+            "deny\texec-approvals.json#/agents/build/security",
         )
         .await;
     assert_eq!(server.document_on_disk()["agents"]["build"]["security"], "deny");
@@ -140,7 +147,7 @@ async fn rules_of_an_agent_are_set_and_what_allows_more_is_asked_about_once_more
     .await;
     // The stricter of both still counts.
     browser
-        .says("#policy-force", "allowlist from tools.exec.security")
+        .says("#policy-force", "allowlist\ttools.exec.security")
         .await;
 
     // The settings of the agent, where the file has it.
@@ -148,7 +155,7 @@ async fn rules_of_an_agent_are_set_and_what_allows_more_is_asked_about_once_more
     submit(&browser, "#policy-settings").await;
     allow(&browser, "#policy-settings", "Nobody is asked any more").await;
     browser
-        .says("#policy-force", "off from agents.list[1].tools.exec.ask")
+        .says("#policy-force", "off\tagents.list[1].tools.exec.ask")
         .await;
     assert_eq!(
         settings(&server)["agents"]["list"],
@@ -157,13 +164,13 @@ async fn rules_of_an_agent_are_set_and_what_allows_more_is_asked_about_once_more
     // And of all of them, which is how the agent is set back.
     browser.choose("#policy-settings-ask", "").await;
     submit(&browser, "#policy-settings").await;
-    browser.says("#policy-force", "on-miss from tools.exec.ask").await;
+    browser.says("#policy-force", "on-miss\ttools.exec.ask").await;
     turn_to(&browser, "*").await;
     browser.choose("#policy-document-ask", "always").await;
     submit(&browser, "#policy-document").await;
     becomes(&operator, "/v1/agents/*/policy", json!({ "ask": "always" })).await;
     browser
-        .says("#policy-force", "always from exec-approvals.json#/agents/*/ask")
+        .says("#policy-force", "always\texec-approvals.json#/agents/*/ask")
         .await;
     // What is inherited is told, and is what a change is held against.
     turn_to(&browser, "main").await;
@@ -192,7 +199,7 @@ async fn a_command_is_explained_and_a_preset_applied_for_the_agent_that_is_shown
     browser.says("#policy-try .problem", "Write a command").await;
     browser.write("#try-command", "/bin/true; cat <(id)").await;
     submit(&browser, "#policy-try").await;
-    browser.says("#try-answer", "Would be asked about").await;
+    browser.says("#try-answer", "Would need approval").await;
     browser.says("#try-answer", "allowlist-miss").await;
     browser
         .says("#try-answer [aria-label='What stands against it']", "rule")
@@ -206,7 +213,7 @@ async fn a_command_is_explained_and_a_preset_applied_for_the_agent_that_is_shown
     browser
         .says("#try-answer", "covered by the entry /bin/true")
         .await;
-    browser.shoot("policy-try").await;
+    axe::draw(&browser, "policy-try", Screen::DESK).await;
     // Nothing was run or asked.
     assert_eq!(operator.read("/v1/runs").await.list("items").len(), 0);
     assert_eq!(operator.pending().await.len(), 0);
@@ -291,7 +298,7 @@ async fn entries_are_added_with_their_warnings_used_and_removed() {
     );
     let confined = format!("[data-rule=\"{}\"]:not([data-unsteady])", confined.text("id"));
     browser.says(&confined, limits).await;
-    browser.shoot("policy-confine").await;
+    axe::draw(&browser, "policy-entries", Screen::PHONE).await;
     browser.click(&format!("{confined} button")).await;
     listed(&operator, ALLOWLIST, 1).await;
 
@@ -480,7 +487,7 @@ async fn an_agent_is_bound_to_a_node_and_let_go_again() {
     browser.shoot("policy-binding").await;
     allow(&browser, "#policy-binding", "go to attic").await;
     browser
-        .says("#policy-force", "from agents.list[1].tools.exec.node")
+        .says("#policy-force", "agents.list[1].tools.exec.node")
         .await;
     browser.says("#policy-force", &attic.id()).await;
     assert_eq!(exec(), json!({ "host": "node", "node": attic.id() }));
@@ -506,7 +513,7 @@ async fn an_agent_is_bound_to_a_node_and_let_go_again() {
     browser.choose("#policy-binding-node", "").await;
     submit(&browser, "#policy-binding").await;
     allow(&browser, "#policy-binding", "Commands of agent build").await;
-    browser.says("#policy-force", "from tools.exec.host").await;
+    browser.says("#policy-force", "\ntools.exec.host").await;
     assert_eq!(exec(), json!({}));
     turn_to(&browser, "*").await;
     browser.choose("#policy-binding-node", "").await;
@@ -544,7 +551,13 @@ async fn without_the_scope_policy_is_seen_and_nothing_can_be_changed() {
     let usable = "[...document.querySelectorAll('#policy-body button, #policy-body input, #policy-body select:not([disabled])')].map((element) => element.checkVisibility() && element.id).filter(Boolean)";
     assert_eq!(
         browser.value(usable).await,
-        json!(["policy-agent", "try-command", "try-workdir", "backtest-age"])
+        json!([
+            "policy-agent",
+            "try-command",
+            "try-workdir",
+            "backtest-age",
+            "suggest"
+        ])
     );
     // Whoever goes round the page is refused by the server.
     let put = reader

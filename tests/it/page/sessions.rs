@@ -91,19 +91,34 @@ async fn a_terminal_takes_keys_and_no_sequence_of_it_comes_through() {
     let browser = or_skip!(signed_in_with(&server, Screen::DESK, AGENT).await);
     open(&browser, &session).await;
     let at = row(&session);
-    browser.says(&format!("{at} .output"), "red \\u{202E}x").await;
-    let shown = browser.text(&format!("{at} .output")).await;
+    // The screen as the server drew it: the title went nowhere, and what reorders its neighbours is left out.
+    browser.says(&format!("{at} .screen"), "red x").await;
+    let shown = browser.text(&format!("{at} .screen")).await;
     assert!(!shown.contains("title") && !shown.contains("1;31m"), "{shown}");
+    let red =
+        "[...document.querySelectorAll('.screen .look')].map((one) => [one.className, one.textContent])";
+    assert_eq!(browser.value(red).await, json!([["look f1 bold", "red"]]));
     let raw = browser
-        .value("document.querySelector('.output').textContent.includes('\\u001b')")
+        .value("/[\\u001b\\u202e]/.test(document.querySelector('.screen').textContent)")
         .await;
     assert_eq!(raw, false);
     browser
         .write(&format!("{at} .session-input input"), "hello")
         .await;
     browser.click(&format!("{at} .session-input [type=submit]")).await;
-    browser.says(&format!("{at} .output"), "got-hello").await;
-    browser.shoot("session-terminal").await;
+    browser.says(&format!("{at} .screen"), "got-hello").await;
+    if let Some(rules) = axe::rules() {
+        axe::give(&browser, &rules).await;
+        axe::is_accessible(&browser, "session-terminal").await;
+    }
+    // As text everything that is unseen is spelled out, and no sequence is in it either.
+    browser.click(&format!("{at} [data-act=screen-or-text]")).await;
+    browser.says(&format!("{at} .output"), "red \\u{202E}x").await;
+    let shown = browser.text(&format!("{at} .output")).await;
+    assert!(!shown.contains("title") && !shown.contains("1;31m"), "{shown}");
+    assert!(shown.contains("got-hello"), "{shown}");
+    browser.click(&format!("{at} [data-act=screen-or-text]")).await;
+    browser.says(&format!("{at} .screen"), "got-hello").await;
     // The key interrupts what runs now.
     browser.click(&format!("{at} [data-key=Ctrl-C]")).await;
     browser.says(&at, "Failed").await;

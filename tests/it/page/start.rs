@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{complains_of_nothing, id, signed_in, signed_in_with};
+use super::{axe, complains_of_nothing, id, signed_in, signed_in_with};
 use crate::support::{Members as _, Screen, TestServer, eventually};
 
 #[tokio::test]
@@ -13,10 +13,10 @@ async fn a_test_question_is_asked_by_who_may_and_answered_by_another() {
         .says("#start", "No agent has asked for anything yet.")
         .await;
     browser
-        .says("#start", "What the allowlist does not cover is asked about")
+        .says("#start", "What the allowlist does not cover needs approval")
         .await;
     browser.says("#start", "echo 'Hello from countersign'").await;
-    browser.shoot("start").await;
+    axe::draw(&browser, "start", Screen::DESK).await;
     browser.set_screen(Screen::PHONE).await;
     let sideways = "document.documentElement.scrollWidth <= document.documentElement.clientWidth";
     assert_eq!(browser.value(sideways).await, true);

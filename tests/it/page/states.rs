@@ -1,7 +1,7 @@
 use serde_json::json;
 use tokio::net::TcpSocket;
 
-use super::{answer, ask, ask_body, complains_of_nothing, ended, id, opened, row, signed_in};
+use super::{answer, ask, ask_body, axe, complains_of_nothing, ended, id, opened, row, signed_in};
 use crate::support::{Screen, TestServer, eventually};
 
 /// An address that the server can come back to, and what keeps other programs away from it meanwhile: a socket that is
@@ -38,7 +38,7 @@ async fn offline_it_says_so_and_back_it_goes_on_where_it_was() {
         .until("[...document.querySelectorAll('.act')].every((button) => button.ariaDisabled === 'true')")
         .await;
     browser.says(".why-not", "Offline").await;
-    browser.shoot("offline").await;
+    axe::draw(&browser, "offline", Screen::PHONE).await;
     browser
         .run(
             "document.querySelector('[data-decision=allow-once]').click()",
@@ -196,7 +196,7 @@ async fn expiry_and_withdrawal_are_seen_as_they_happen() {
     let expired = id(&ask_body(&server, hasty).await, "approvalId");
     browser.shown(&format!("{} .left.urgent", row(&expired))).await;
     ended(&browser, &expired, "Nobody answered in time").await;
-    browser.shoot("expired-and-cancelled").await;
+    axe::draw(&browser, "expired", Screen::PHONE).await;
     complains_of_nothing(&browser).await;
 }
 
@@ -269,7 +269,7 @@ async fn a_request_that_takes_two_people_waits_for_the_other() {
     answer(&browser, &approval, "allow-once").await;
     browser.says(".votes", "Allowed by 1 of 2").await;
     browser.says(".why-not", "It waits for another person").await;
-    browser.shoot("one-of-two").await;
+    axe::draw(&browser, "one-of-two", Screen::PHONE).await;
     ann.decided(&approval, "allow-once").await;
     ended(&browser, &approval, "Allowed once by ann").await;
     // Somebody else's vote is seen as it comes.

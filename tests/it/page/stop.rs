@@ -1,6 +1,6 @@
 use serde_json::json;
 
-use super::{ask, complains_of_nothing, ended, id, row, signed_in};
+use super::{ask, axe, complains_of_nothing, ended, id, row, signed_in};
 use crate::support::{Screen, TestServer, eventually};
 
 #[tokio::test]
@@ -18,13 +18,17 @@ async fn a_person_stops_everything_says_why_and_lets_it_go_on() {
         .until("document.getElementById('stop-go').ariaDisabled === 'true'")
         .await;
     browser.write("#stop-reason", "keys <b>leaked</b>").await;
-    browser.shoot("stop").await;
+    if let Some(rules) = axe::rules() {
+        axe::give(&browser, &rules).await;
+        axe::is_accessible(&browser, "stop").await;
+    }
+    browser.set_screen(Screen::PHONE).await;
     browser.click("#stop-go:not([aria-disabled=true])").await;
     browser.says("#stopped", "keys <b>leaked</b>").await;
     browser.says("#stopped", "by operator").await;
     ended(&browser, &waiting, "Denied").await;
     browser.until(fits).await;
-    browser.shoot("stopped").await;
+    axe::draw(&browser, "stopped", Screen::PHONE).await;
     let refused = server.agent().exec(json!({ "argv": ["/bin/echo", "2"] })).await;
     refused.problem(403, "stopped");
     // It is there after a reload, too, and the button that would stop is not.
@@ -52,7 +56,7 @@ async fn a_stop_by_somebody_else_shows_at_once() {
     browser.click("#stop-kill-open").await;
     browser.write("#stop-reason", "and what runs").await;
     browser.click("#stop-go:not([aria-disabled=true])").await;
-    browser.says("#stopped", "What ran was ended").await;
+    browser.says("#stopped", "What was running has been ended").await;
     let ended = || async { server.operator().run(&run).await["reason"].clone() };
     eventually("killed", ended, |reason| reason == "stopped").await;
     let body = json!({ "reason": "all clear" });

@@ -71,7 +71,7 @@ async fn cases_are_tested_and_past_runs_are_judged_again() {
         .says("#policy-backtest-answer", "1 run would run without a question")
         .await;
     browser
-        .says("#policy-backtest-answer", "is asked about → runs")
+        .says("#policy-backtest-answer", "needs approval → runs")
         .await;
     browser.says("#policy-backtest-answer", "<b>x</b>").await;
     browser.shoot("policy-trials").await;
@@ -158,7 +158,9 @@ async fn a_change_that_waits_is_shown_before_and_after_and_accepted() {
     );
     let browser = or_skip!(signed_in_with(&server, Screen::DESK, &["read"]).await);
     go(&browser, "policy").await;
-    browser.says("#held-config", "An admin can accept it").await;
+    browser
+        .says("#held-config", "An admin can accept or reject it")
+        .await;
     browser.says("#held-config .changes", "tools.exec.security").await;
     assert_eq!(
         browser
@@ -166,6 +168,81 @@ async fn a_change_that_waits_is_shown_before_and_after_and_accepted() {
             .await,
         json!(null)
     );
+}
+
+#[tokio::test]
+async fn a_change_that_waits_is_rejected_and_the_other_one_waits_on() {
+    let server = TestServer::asking()
+        .document_text(&allowing(&["/**/date"]))
+        .start()
+        .await;
+    server.ran(json!({ "argv": ["date"] })).await;
+    server.edit_document(&allowing(&["/**/date", "/**/id"]));
+    server.edit_config(
+        &json!({ "tools": { "exec": { "host": "gateway", "security": "full", "ask": "off" } } }).to_string(),
+    );
+    let browser = or_skip!(signed_in(&server, Screen::PHONE).await);
+    go(&browser, "policy").await;
+    browser.shown("#held-config").await;
+    browser
+        .click("#held-document [data-act=ask-reject-document]")
+        .await;
+    browser
+        .says(
+            "#held-document",
+            "Put exec-approvals.json back to what was accepted?",
+        )
+        .await;
+    let effective = server.operator().read("/v1/policy/effective").await;
+    let held = effective["document"]["held"]["hash"].clone();
+    assert!(held.is_string(), "it is asked about first");
+    browser.click("#held-document [data-act=reject-document]").await;
+    browser
+        .until("document.querySelector('#held-document') === null")
+        .await;
+    browser.shown("#held-config").await;
+    let kept = server.document_on_disk()["agents"]["main"]["allowlist"].clone();
+    assert_eq!(kept.as_array().map(Vec::len), Some(1), "{kept}");
+    let accept = server
+        .operator()
+        .post("/v1/policy/document/accept", json!({ "hash": held }))
+        .await;
+    accept.problem(412, "base-hash-mismatch");
+    complains_of_nothing(&browser).await;
+}
+
+#[tokio::test]
+async fn what_is_allowed_again_and_again_is_suggested_and_added() {
+    let server = TestServer::asking().start().await;
+    let call = json!({ "argv": ["/usr/bin/env", "true"], "approvalWaitMs": 0 });
+    for _ in 0..3 {
+        let asked = server.asked(call.clone()).await;
+        server.answered(&asked, "allow-once").await;
+    }
+    let once = server
+        .asked(json!({ "argv": ["/usr/bin/env", "false"], "approvalWaitMs": 0 }))
+        .await;
+    server.answered(&once, "deny").await;
+    let browser = or_skip!(signed_in(&server, Screen::DESK).await);
+    go(&browser, "policy").await;
+    browser.click("#suggest").await;
+    browser
+        .says(
+            "#suggest-saves",
+            "This entry would have saved 3 questions in the last 30 days.",
+        )
+        .await;
+    browser
+        .says("#policy-suggestions li", "3 times main: /usr/bin/env true in")
+        .await;
+    axe::draw(&browser, "policy-suggestions", Screen::DESK).await;
+    browser.click("[data-act=ask-add-suggestion]").await;
+    browser.click("[data-act=add-suggestion]").await;
+    browser
+        .says("#policy-suggestions", "Nothing is worth an entry")
+        .await;
+    server.ran(json!({ "argv": ["/usr/bin/env", "true"] })).await;
+    complains_of_nothing(&browser).await;
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{answer, ask, ask_body, complains_of_nothing, ended, go, id, opened, press, signed_in};
+use super::{answer, ask, ask_body, axe, complains_of_nothing, ended, go, id, opened, press, signed_in};
 use crate::support::{Browser, Members as _, Screen, TestServer};
 
 const VIEWS: [(&str, &str); 10] = [
@@ -150,14 +150,42 @@ async fn runs_sessions_and_history_show_what_happened_and_what_goes_on() {
     browser.click(&format!("{row} .run-head")).await;
     browser.says(&format!("{row} .output"), "begun").await;
     browser.says(&row, "Allowed by a person").await;
-    browser.shoot("view-runs").await;
+    // Its steps, each below what it belongs to.
+    browser.click(&format!("{row} [data-act=story]")).await;
+    browser
+        .says(&format!("{row} .story"), "The question was put to people.")
+        .await;
+    browser
+        .says(&format!("{row} .story"), "Allowed once by operator (API token)")
+        .await;
+    let nested = browser
+        .value("[...document.querySelectorAll('.story .story .story')].some((steps) => steps.innerText.includes('Allowed once'))")
+        .await;
+    assert_eq!(nested, true);
+    axe::draw(&browser, "runs-open", Screen::DESK).await;
+    // By the day on the reader's calendar.
+    browser.choose("#runs-status", "").await;
+    browser
+        .until("document.querySelectorAll('#runs [data-run]').length === 2")
+        .await;
+    let day = "const [days] = arguments; const day = new Date(); day.setDate(day.getDate() + days);
+        const field = document.getElementById('runs-day');
+        field.value = [day.getFullYear(), String(day.getMonth() + 1).padStart(2, '0'), String(day.getDate()).padStart(2, '0')].join('-');
+        field.dispatchEvent(new Event('input', { bubbles: true }));";
+    browser.run(day, json!([-3])).await;
+    browser.says("#runs-none", "No run matches the filter.").await;
+    browser.run(day, json!([0])).await;
+    browser
+        .until("document.querySelectorAll('#runs [data-run]').length > 0")
+        .await;
+    assert!(browser.address().await.contains("day="));
 
     go(&browser, "sessions").await;
     let session = "#sessions [data-session]";
     browser.says(session, "Running").await;
     browser.click(&format!("{session} .run-head")).await;
     browser.says(&format!("{session} .output"), "begun").await;
-    browser.shoot("view-sessions").await;
+    axe::draw(&browser, "sessions-open", Screen::DESK).await;
     browser.click("[data-act=ask-cancel-run]").await;
     browser.click("[data-act=cancel-run]").await;
     browser.says(session, "Cancelled").await;
@@ -238,12 +266,12 @@ async fn an_admin_sees_the_log_the_people_and_the_health_and_who_may_not_does_no
         .await;
     browser.says("#invite .made", "/login#code=").await;
     browser.says("#tokens", "ann of").await;
-    browser.shoot("view-people").await;
+    axe::draw(&browser, "people-link", Screen::DESK).await;
     browser.click("#invite .made button").await;
     assert!(!browser.text("body").await.contains("#code="));
 
     go(&browser, "health").await;
-    browser.says("#health-verdict", "The server does its work.").await;
+    browser.says("#health-verdict", "Everything works.").await;
     browser.says("[data-check=database]", "ok").await;
     // What doctor finds, each with its fix.
     browser.shown("[data-finding]").await;
@@ -256,7 +284,7 @@ async fn an_admin_sees_the_log_the_people_and_the_health_and_who_may_not_does_no
     let fixes =
         "[...document.querySelectorAll('[data-finding]')].every((one) => one.innerText.includes('Fix: '))";
     assert_eq!(browser.value(fixes).await, true);
-    browser.shoot("view-health").await;
+    axe::draw(&browser, "health-findings", Screen::DESK).await;
     server.edit_document("{ broken");
     browser.says("#health-verdict", "something is wrong").await;
     browser.says("[data-check=document]", "wrong").await;
@@ -264,6 +292,7 @@ async fn an_admin_sees_the_log_the_people_and_the_health_and_who_may_not_does_no
 
     // Another browser, with less.
     browser.click("#sign-out").await;
+    browser.shown("#gone").await;
     browser
         .open(&format!("{}/login", server.anonymous().base()))
         .await;

@@ -35,7 +35,7 @@ async fn a_narrowed_always_is_shown_and_stored_as_it_was_narrowed() {
     answer(&browser, &approval, "allow-always").await;
     // Of the two questions the program would have covered both; what is exact covers only itself.
     browser
-        .says(".proposals", "would have covered 1 of the last")
+        .says(".proposals", "would have covered the last question")
         .await;
     browser.says(".stores", "in the allowlist").await;
     browser.says(".stores", "for good").await;

@@ -11,6 +11,7 @@ mod recorded;
 mod restart;
 mod retention;
 mod scope;
+mod screen;
 
 use serde_json::{Value, json};
 

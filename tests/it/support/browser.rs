@@ -317,13 +317,14 @@ impl Browser {
 
     /// Writes what the screen shows to the folder `COUNTERSIGN_TEST_SHOTS`, where one is wanted.
     pub(crate) async fn shoot(&self, name: &str) {
-        let Some(folder) = super::own_variable("COUNTERSIGN_TEST_SHOTS") else {
+        let folder = super::own_variable("COUNTERSIGN_TEST_SHOTS");
+        let Some(folder) = folder.filter(|folder| !folder.is_empty()) else {
             return;
         };
         let shot = self
             .devtools(
                 "Page.captureScreenshot",
-                json!({ "captureBeyondViewport": true, "format": "png" }),
+                json!({ "captureBeyondViewport": true, "format": "png", "optimizeForSpeed": true }),
             )
             .await;
         let png = base64::prelude::BASE64_STANDARD

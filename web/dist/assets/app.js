@@ -2144,11 +2144,14 @@ function keepFilter(view, filter) {
 var WRITING_MS = 2e3;
 var OFF = "countersign.keys-off";
 var isOn = new State(localStorage.getItem(OFF) !== "1");
+var mark = () => document.documentElement.toggleAttribute("data-keys-off", !isOn.value);
+mark();
 var isHelp = new State(false);
 function setOn(on) {
 	if (on) localStorage.removeItem(OFF);
 	else localStorage.setItem(OFF, "1");
 	isOn.set(on);
+	mark();
 }
 var DEEDS = {
 	j: () => move(1),
@@ -3522,7 +3525,7 @@ function List() {
 		const observer = new ResizeObserver(look);
 		observer.observe(box.current);
 		return () => observer.disconnect();
-	}, []);
+	}, [all.length > 0]);
 	const at = all.findIndex(({ approval }) => approval.id === now);
 	useLayoutEffect(() => {
 		const { current } = box;
@@ -4025,9 +4028,9 @@ function Stopped() {
 						children: visible(stop.reason)
 					})
 				] }),
-				createVNode("p", { children: ["Nothing starts and nothing is asked. ", stop?.killedBy ? "What ran was ended." : "What ran before goes on."] }),
+				createVNode("p", { children: ["Nothing starts, and no questions are asked. ", stop?.killedBy ? "What was running has been ended." : "What was running continues."] }),
 				stop && !stop.durable && createVNode("p", { children: "The record cannot be written at the moment: if the server ends before it can, the stop ends with it." }),
-				proposed && createVNode("p", { children: [createVNode("bdi", { children: visible(proposed.name) }), " wants everything to go on. That takes an admin of another owner."] })
+				proposed && createVNode("p", { children: [createVNode("bdi", { children: visible(proposed.name) }), " wants to resume. That takes an admin of another owner."] })
 			] })
 		}), createVNode("p", {
 			class: "stopped-end",
@@ -4037,13 +4040,13 @@ function Stopped() {
 				id: "stop-kill-open",
 				hidden: !stopped || !mayStop() || Boolean(stop?.killedBy),
 				onClick: () => wanted.set("kill"),
-				children: "End what still runs"
+				children: "End what is running"
 			}), createVNode("button", {
 				type: "button",
 				id: "resume-open",
 				hidden: !stopped || !may("admin"),
 				onClick: () => wanted.set("resume"),
-				children: "Let everything go on"
+				children: "Resume"
 			})]
 		})]
 	});
@@ -4408,4 +4411,4 @@ async function poll() {
 }
 isOpened.set(Boolean(only));
 start().catch(failed);
-export { AFTER, CommandBlock, Fact, FactChips, Fragment, Mono, Refused, State, Time, Unreachable, Variables, Wrong, __vitePreload, addressOf, announce, areAlike, baseName, brief, byteSize, calls, chooseNone, chosen, closeCard, createVNode, decideAll, drawn, duration, everything, factsOf, failed, fallback, gone, hints, isFinal, isHelp, isOn, isRead, json, keepFilter, lineOf, looker, may, mixedWords, model, mustOpen, nudge, ofAgent, online, outcome, place, placeOf, policy, proposalsOf, reader, record, refreshStop, revise, rule, runStatus, seePolicy, send, serverNow, setOn, standing, unlimited, useEffect, useLayoutEffect, useMemo, useRef, useState, useValue, visible, visibleOutput, wanted, watch, who, width };
+export { AFTER, CommandBlock, Fact, FactChips, Fragment, Mono, Refused, State, Time, Unreachable, Variables, Wrong, __vitePreload, addressOf, announce, areAlike, baseName, brief, byteSize, calls, chooseAlike, chooseNone, chosen, closeCard, createVNode, decideAll, drawn, duration, everything, factsOf, failed, fallback, gone, hints, isFinal, isHelp, isOn, isRead, json, keepFilter, lineOf, looker, may, mixedWords, model, mustOpen, nudge, ofAgent, online, outcome, place, placeOf, policy, proposalsOf, reader, record, refreshStop, revise, rule, runStatus, seePolicy, send, serverNow, setOn, standing, unlimited, useEffect, useLayoutEffect, useMemo, useRef, useState, useValue, visible, visibleOutput, wanted, watch, who, width };

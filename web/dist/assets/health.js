@@ -239,7 +239,7 @@ function Findings({ hint }) {
 	});
 }
 function sentence({ status, degraded, stopped, restartNeeded }) {
-	const said = status !== "ready" ? "The server cannot do its work, and refuses what is asked." : stopped ? "Everything is stopped: nothing starts and nothing is asked." : degraded ? "The server answers, but something is wrong, and it denies what depends on that." : "The server does its work.";
+	const said = status !== "ready" ? "The server cannot work, and refuses every call." : stopped ? "Everything is stopped: nothing starts and nothing is asked." : degraded ? "The server answers, but something is wrong, and it denies what depends on that." : "Everything works.";
 	return restartNeeded ? `${said} A changed setting waits for a restart.` : said;
 }
 export { Health };

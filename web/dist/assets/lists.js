@@ -29,7 +29,7 @@ function Filter({ view, fields }) {
 		class: "toolbar",
 		role: "search",
 		"aria-label": "Filter",
-		children: fields.map(({ key, title, choices, hint }) => createVNode("div", {
+		children: fields.map(({ key, title, choices, kind, hint }) => createVNode("div", {
 			class: "field",
 			children: [createVNode("label", {
 				for: `${view}-${key}`,
@@ -42,6 +42,11 @@ function Filter({ view, fields }) {
 					value,
 					children: words
 				}, value))
+			}) : kind === "day" ? createVNode("input", {
+				id: `${view}-${key}`,
+				type: "date",
+				value: waiting.current[key] ?? now[key],
+				onInput: (event) => set(key, event.currentTarget.value, TYPING_MS)
 			}) : createVNode("input", {
 				id: `${view}-${key}`,
 				type: "text",
@@ -92,6 +97,14 @@ var AGES = [
 function sinceOf(age) {
 	const [, number, hours] = /^(\d{1,4})(h?)$/.exec(age ?? "") ?? [];
 	return number === void 0 ? void 0 : String(Math.floor((Date.now() - Number(number) * (hours ? DAY_MS / 24 : DAY_MS)) / 6e4) * 6e4);
+}
+function dayOf(day) {
+	const [, year, month, date] = (/^(\d{4})-(\d\d)-(\d\d)$/.exec(day ?? "") ?? []).map(Number);
+	if (year === void 0 || month === void 0 || date === void 0) return {};
+	return {
+		since: String(new Date(year, month - 1, date).getTime()),
+		until: String(new Date(year, month - 1, date + 1).getTime())
+	};
 }
 function query(parameters) {
 	const said = Object.entries(parameters).filter((pair) => Boolean(pair[1]));
@@ -351,6 +364,72 @@ function Output({ run }) {
 		]
 	});
 }
+// src/pure/replay.ts
+function pictured(before, { atMs, rows: height, cols, cursor, changed }) {
+	const rows = Array.from({ length: height }, (_none, row) => before?.rows[row] ?? []);
+	for (const { row, texts } of changed) if (row < height) rows[row] = texts;
+	return {
+		atMs,
+		rows,
+		cols,
+		cursor
+	};
+}
+function developed(before, { frames }) {
+	const pictures = [...before];
+	let last;
+	for (const frame of frames) {
+		last = pictured(last, frame);
+		pictures.push(last);
+	}
+	return pictures;
+}
+function at(pictures, ms) {
+	let [low, high] = [0, pictures.length];
+	while (low < high) {
+		const middle = low + high >> 1;
+		if ((pictures[middle]?.atMs ?? 0) <= ms) low = middle + 1;
+		else high = middle;
+	}
+	return Math.max(low - 1, 0);
+}
+function advanced(pictures, fromMs, playedMs, lengthMs, idleMs) {
+	let now = fromMs;
+	let left = playedMs;
+	for (let place = (pictures[0]?.atMs ?? 0) > now ? 0 : at(pictures, now) + 1;; place += 1) {
+		const begin = pictures[place - 1]?.atMs ?? 0;
+		const end = pictures[place]?.atMs ?? lengthMs;
+		const fast = idleMs === void 0 ? 1 : Math.max((end - begin) / idleMs, 1);
+		const takes = Math.max(end - now, 0) / fast;
+		if (left < takes) return now + left * fast;
+		left -= takes;
+		now = Math.max(end, now);
+		if (place >= pictures.length) return now;
+	}
+}
+var lineOf = (texts) => texts.map(({ text }) => text).join("");
+function found(pictures, words, from, step) {
+	const wanted = words.toLowerCase();
+	if (!wanted) return -1;
+	const shows = (place) => pictures[place]?.rows.some((row) => lineOf(row).toLowerCase().includes(wanted)) ?? false;
+	for (let place = from + step; place >= 0 && place < pictures.length; place += step) if (shows(place) && (place === 0 || !shows(place - 1))) return place;
+	return -1;
+}
+// src/view/screen.tsx
+function Screen({ picture: { rows, cursor }, words = "" }) {
+	const wanted = words.toLowerCase();
+	return createVNode("div", {
+		class: "screen",
+		dir: "ltr",
+		children: rows.map((texts, row) => createVNode("div", {
+			class: `screen-row${wanted && lineOf(texts).toLowerCase().includes(wanted) ? " hit" : ""}${cursor?.[0] === row + 1 ? " at" : ""}`,
+			children: texts.length ? texts.map(({ text, look }, place) => createVNode("span", {
+				class: look ? `look ${look}` : void 0,
+				children: visible(text)
+			}, place)) : "\xA0"
+		}, row))
+	});
+}
 // src/view/cancel.tsx
 function Cancel({ run: { runId }, changed }) {
 	return createVNode(Confirm, {
@@ -414,4 +493,4 @@ function LiveOutput({ runId, ended }) {
 		})]
 	});
 }
-export { AGES, Cancel, Confirm, Filter, Listing, LiveOutput, Output, Settings, query, sinceOf, useAgents, useFilter, usePaged };
+export { AGES, Cancel, Confirm, Filter, Listing, LiveOutput, Output, Screen, Settings, advanced, at, dayOf, developed, found, pictured, query, sinceOf, useAgents, useFilter, usePaged };

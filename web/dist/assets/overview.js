@@ -143,12 +143,12 @@ function Shown({ figures }) {
 					createVNode(Tile, {
 						name: "Running now",
 						value: number(now.running),
-						more: `${number(now.queued)} wait for a place`
+						more: `${number(now.queued)} wait for a free slot`
 					}),
 					createVNode(Tile, {
 						name: "Approvers connected",
 						value: number(now.approvers),
-						more: `${number(now.ledgerQueue)} changes wait for the record`
+						more: `${number(now.ledgerQueue)} records still to be written`
 					})
 				]
 			}),
@@ -182,13 +182,13 @@ var Table = ({ label, head, children }) => createVNode("div", {
 });
 var WIDTH = 720;
 var HEIGHT = 200;
-var LEFT = 40;
+var LEFT = 52;
 function Asked({ figures }) {
 	const { agents, questions, partMs, beginsMs } = figures;
 	const drawn = bars(figures);
 	const end = scale(Math.max(0, ...drawn.map(({ total }) => total)));
 	const names = legend(agents, (name) => brief(name, NAME_LENGTH));
-	const wide = 680 / Math.max(drawn.length, 1);
+	const wide = 668 / Math.max(drawn.length, 1);
 	const tall = (count) => count / end * 170;
 	const when = (ms) => new Date(ms).toLocaleString("en", partMs >= 864e5 ? {
 		month: "short",
@@ -207,7 +207,14 @@ function Asked({ figures }) {
 			children: "Questions by agent and time"
 		}), questions.asked === 0 ? createVNode("p", {
 			class: "hint",
-			children: "Nothing was asked."
+			children: [
+				"Nothing was asked. ",
+				createVNode("a", {
+					href: "#/inbox",
+					children: "The inbox"
+				}),
+				" says what is connected, and sends a test question."
+			]
 		}) : createVNode(Fragment, { children: [
 			createVNode("svg", {
 				class: "chart",
@@ -229,7 +236,7 @@ function Asked({ figures }) {
 						y2: y
 					}), Number.isInteger(end * part) && createVNode("text", {
 						class: "axis",
-						x: 34,
+						x: 46,
 						y: y + 4,
 						"text-anchor": "end",
 						children: number(end * part)
@@ -250,7 +257,7 @@ function Asked({ figures }) {
 							}, colour);
 						}),
 						place % every === 0 && createVNode("text", {
-							class: "axis",
+							class: place % (2 * every) === 0 ? "axis" : "axis between",
 							x: x + 1,
 							y: 194,
 							children: when(atMs)
@@ -382,7 +389,11 @@ function Runs({ figures: { runs, reasons } }) {
 			}),
 			all === 0 ? createVNode("p", {
 				class: "hint",
-				children: "Nothing ran."
+				children: [
+					"Nothing ran. Try it with ",
+					createVNode("code", { children: "countersign exec -- date" }),
+					"."
+				]
 			}) : createVNode(Table, {
 				label: "Runs by state",
 				head: [

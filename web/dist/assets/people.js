@@ -227,7 +227,7 @@ function Form({ id, title, hint, go, scopes, chosen, make, shown, changed }) {
 					class: "field",
 					children: [createVNode("label", {
 						for: `${id}-name`,
-						children: "Name, as the record has it"
+						children: "Name, as it appears in the record"
 					}), createVNode("input", {
 						id: `${id}-name`,
 						type: "text",

@@ -1,5 +1,5 @@
 import { Fact, Fragment, Mono, Refused, Time, Unreachable, Wrong, addressOf, announce, brief, calls, createVNode, everything, failed, gone, hints, json, looker, may, mixedWords, record, seePolicy, send, useEffect, useLayoutEffect, useRef, useState, useValue, visible, watch } from "./app.js";
-import { Confirm, Settings } from "./lists.js";
+import { Confirm, Settings, query } from "./lists.js";
 // src/pure/forecast.ts
 var number$1 = (count) => count.toLocaleString("en");
 var times = (count) => count === 1 ? "once" : `${number$1(count)} times`;
@@ -7,7 +7,7 @@ function asked({ commands, ask, deny }) {
 	if (commands === 0) return "The transcripts had no command of an agent in this time.";
 	const share = ask === 0 ? "" : ` (${(100 * ask / commands).toFixed(1)} of 100)`;
 	const denied = deny === 0 ? "" : `, and ${deny === 1 ? "one would have been" : `${number$1(deny)} would have been`} denied`;
-	return `Of ${number$1(commands)} commands a person would have been asked about ${number$1(ask)}${share}${denied}.`;
+	return `Of ${number$1(commands)} commands ${number$1(ask)} would have needed approval${share}${denied}.`;
 }
 function withEntries({ entries, askWithEntries }) {
 	if (!entries.length) return "";
@@ -132,7 +132,7 @@ function Held({ effective, changed }) {
 }
 function Edit({ waiting: { id, file, edit, then }, changed }) {
 	const { hash, sinceMs, allows, proposedBy = [], changes = [], moreChanges = 0 } = edit;
-	const [isAccepted, setAccepted] = useState(false);
+	const [isSettled, setSettled] = useState(false);
 	const people = proposedBy.map(({ name }) => visible(name)).join(", ");
 	const title = `held-${id}-title`;
 	return createVNode("section", {
@@ -189,33 +189,55 @@ function Edit({ waiting: { id, file, edit, then }, changed }) {
 					children: `${moreChanges.toLocaleString("en")} more changes are not listed.`
 				})
 			] }),
-			may("admin") ? createVNode(Fragment, { children: [createVNode(Confirm, {
-				name: "Accept this change…",
-				act: `accept-${id}`,
-				question: "Let it allow what is listed above?",
-				yes: "Accept it",
-				done: "The change is accepted.",
-				changed: () => void changed(),
-				run: async () => {
-					await json("POST", "/v1/policy/document/accept", { body: { hash } });
-					setAccepted(true);
-					await seePolicy().catch((error) => {
-						if (!(error instanceof Refused)) throw error;
-					});
-				}
-			}), createVNode("p", {
+			may("admin") ? createVNode(Fragment, { children: [
+				createVNode(Confirm, {
+					name: "Accept this change…",
+					act: `accept-${id}`,
+					question: "Let it allow what is listed above?",
+					yes: "Accept it",
+					done: "The change is accepted.",
+					changed: () => void changed(),
+					run: async () => {
+						await json("POST", "/v1/policy/document/accept", { body: { hash } });
+						setSettled(true);
+						await seePolicy().catch((error) => {
+							if (!(error instanceof Refused)) throw error;
+						});
+					}
+				}),
+				id !== "server" && createVNode(Confirm, {
+					name: "Reject this change…",
+					act: `reject-${id}`,
+					question: `Put ${file} back to what was accepted? All that is listed above is undone, also what it takes away.`,
+					yes: "Reject it",
+					done: "The change is rejected.",
+					changed: () => void changed(),
+					run: async () => {
+						await json("POST", "/v1/policy/document/reject", { body: { hash } });
+						setSettled(true);
+						await seePolicy().catch((error) => {
+							if (!(error instanceof Refused)) throw error;
+						});
+					}
+				}),
+				createVNode("p", {
+					class: "hint",
+					hidden: isSettled,
+					children: [
+						id === "server" ? "To reject it, set the values back in the file: no server writes it. " : "",
+						"On the command line: ",
+						createVNode(Mono, { text: `countersign policy accept ${hash.slice(0, 12)}…` }),
+						id !== "server" && createVNode(Fragment, { children: [" or ", createVNode(Mono, { text: "reject" })] }),
+						"."
+					]
+				})
+			] }) : createVNode("p", {
 				class: "hint",
-				hidden: isAccepted,
 				children: [
-					"To turn it down, set the values back in the forms below, or put the file right. A change that no longer allows more stops waiting. On the command line: ",
-					createVNode(Mono, { text: `countersign policy accept ${hash.slice(0, 12)}…` }),
-					" accepts it."
-				]
-			})] }) : createVNode("p", {
-				class: "hint",
-				children: [
-					"An admin can accept it, here or with ",
+					"An admin can accept or reject it, here or with ",
 					createVNode("code", { children: "countersign policy accept" }),
+					" and ",
+					createVNode("code", { children: "reject" }),
 					"."
 				]
 			})
@@ -230,20 +252,26 @@ function Row$1({ change: { what, before, after } }) {
 			scope: "row",
 			children: createVNode("bdi", { children: visible(what) })
 		}),
-		createVNode("td", { children: before === void 0 ? createVNode("span", {
-			class: "unset",
-			children: "not there"
-		}) : createVNode("code", {
-			dir: "ltr",
-			children: parts ? parts.filter(({ kind }) => kind !== "new").map(({ kind, text }, index) => kind === "gone" ? createVNode("del", { children: text }, index) : text) : createVNode("del", { children: visible(before) })
-		}) }),
-		createVNode("td", { children: after === void 0 ? createVNode("span", {
-			class: "unset",
-			children: "not there any more"
-		}) : createVNode("code", {
-			dir: "ltr",
-			children: parts ? parts.filter(({ kind }) => kind !== "gone").map(({ kind, text }, index) => kind === "new" ? createVNode("ins", { children: text }, index) : text) : createVNode("ins", { children: visible(after) })
-		}) })
+		createVNode("td", {
+			"data-name": "Before",
+			children: before === void 0 ? createVNode("span", {
+				class: "unset",
+				children: "not there"
+			}) : createVNode("code", {
+				dir: "ltr",
+				children: parts ? parts.filter(({ kind }) => kind !== "new").map(({ kind, text }, index) => kind === "gone" ? createVNode("del", { children: text }, index) : text) : createVNode("del", { children: visible(before) })
+			})
+		}),
+		createVNode("td", {
+			"data-name": "After",
+			children: after === void 0 ? createVNode("span", {
+				class: "unset",
+				children: "not there any more"
+			}) : createVNode("code", {
+				dir: "ltr",
+				children: parts ? parts.filter(({ kind }) => kind !== "gone").map(({ kind, text }, index) => kind === "new" ? createVNode("ins", { children: text }, index) : text) : createVNode("ins", { children: visible(after) })
+			})
+		})
 	] });
 }
 // src/pure/confine.ts
@@ -548,7 +576,7 @@ var PRESETS = [
 	{
 		name: "cautious",
 		title: "Ask about what is not listed",
-		sentence: "What the allowlist covers runs. A person is asked about the rest, and without an answer it is denied.",
+		sentence: "What the allowlist covers runs. The rest needs approval, and is denied without an answer.",
 		values: {
 			security: "allowlist",
 			ask: "on-miss",
@@ -967,6 +995,168 @@ function facts(item) {
 	if (said) lines.push(createVNode("bdi", { children: visible(said) }));
 	return lines;
 }
+// src/pure/suggest.ts
+var NO_ENV_HASH = "4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945";
+var EXACT = "sha256:cwd-argv:v1:";
+var LONGEST = 4096;
+var MOST = 20;
+var entriesOf = ({ proposedPatterns }) => proposedPatterns.flatMap(({ default: isDefault, width, pattern, argPattern }) => isDefault && width === "exact" && pattern.startsWith("/") && argPattern?.startsWith(EXACT) ? [{
+	pattern,
+	argPattern
+}] : []);
+var key = (...parts) => JSON.stringify(parts);
+function suggested(allowed, denied, least) {
+	const refused = new Set();
+	for (const approval of denied) {
+		const { agentId, command, cwd } = approval;
+		refused.add(key(agentId, command, cwd));
+		for (const { pattern, argPattern } of entriesOf(approval)) refused.add(key("entry", agentId, pattern, argPattern));
+	}
+	const found = new Map();
+	for (const approval of allowed) {
+		const { agentId, host, command, cwd, boundTo, approvalsRequired, groups } = approval;
+		if (host !== "gateway" || boundTo.envHash !== NO_ENV_HASH || approvalsRequired > 1 || groups || command.length > LONGEST) continue;
+		for (const { pattern, argPattern } of entriesOf(approval)) {
+			const name = key("entry", agentId, pattern, argPattern);
+			const one = found.get(name) ?? {
+				agentId,
+				pattern,
+				argPattern,
+				count: 0,
+				command,
+				argv: boundTo.argv,
+				cwd,
+				isRefused: false
+			};
+			one.count += 1;
+			one.isRefused ||= refused.has(key(agentId, command, cwd)) || refused.has(name);
+			found.set(name, one);
+		}
+	}
+	return [...found.values()].filter(({ count, isRefused }) => count >= least && !isRefused).sort((one, other) => other.count - one.count).slice(0, MOST).map(({ isRefused: _not, ...suggestion }) => suggestion);
+}
+var stillHelps = ({ pattern, argPattern }, { approvalsRequired, groups, wouldPersist }) => !(approvalsRequired !== void 0 && approvalsRequired > 1) && !groups && wouldPersist.some((one) => one.default && one.pattern === pattern && one.argPattern === argPattern);
+function saved(suggestions, days) {
+	const count = suggestions.reduce((sum, { count: times }) => sum + times, 0);
+	const which = suggestions.length === 1 ? "This entry" : `These ${suggestions.length} entries`;
+	const daily = Math.round(count / days);
+	return daily > 1 ? `${which} would save ${daily.toLocaleString("en")} questions a day.` : `${which} would have saved ${count.toLocaleString("en")} questions in the last ${days} days.`;
+}
+// src/view/policy/suggestions.tsx
+var DAYS = 30;
+var MOST_READ = 2e3;
+var LEAST = 3;
+function Suggestions({ agentId, changed }) {
+	const [isLooking, setLooking] = useState(false);
+	const [problem, setProblem] = useState("");
+	const [found, setFound] = useState(void 0);
+	async function look() {
+		if (isLooking) return;
+		setLooking(true);
+		setProblem("");
+		try {
+			const since = String(Date.now() - DAYS * 864e5);
+			const answers = (status, from) => everything(`/v1/approvals?${query({
+				status,
+				agentId,
+				since: from
+			})}`, MOST_READ);
+			const [allowed, denied] = await Promise.all([answers("allowed", since), answers("denied")]);
+			const all = suggested(allowed.items, denied.items, LEAST);
+			const helps = await Promise.all(all.map((one) => isHelp(one)));
+			setFound(all.filter((_one, place) => helps[place]));
+			announce("The suggestions are there.");
+		} catch (error) {
+			setFound(void 0);
+			if (!(error instanceof Refused)) setProblem("No answer came. Try again.");
+			else if (error.isSignedOut) failed(error);
+			else setProblem(reasons(error));
+		}
+		setLooking(false);
+	}
+	return createVNode("section", {
+		class: "panel",
+		id: "policy-suggestions",
+		"aria-labelledby": "policy-suggestions-title",
+		"aria-busy": isLooking,
+		children: [
+			createVNode("h2", {
+				id: "policy-suggestions-title",
+				children: "Suggestions"
+			}),
+			createVNode("p", {
+				class: "hint",
+				children: `Commands that people allowed at least ${LEAST} times in the last ${DAYS} days, and never denied. Each entry covers exactly one command in one directory.`
+			}),
+			createVNode("p", {
+				class: "panel-end",
+				children: createVNode("button", {
+					type: "button",
+					id: "suggest",
+					"aria-disabled": isLooking,
+					onClick: () => void look(),
+					children: found ? "Look again" : "Look for suggestions"
+				})
+			}),
+			createVNode(Wrong, { text: problem }),
+			createVNode("div", {
+				role: "status",
+				children: [found?.length === 0 && createVNode("p", { children: "Nothing is worth an entry: no such command needs approval any more." }), found && found.length > 0 && createVNode("p", {
+					id: "suggest-saves",
+					children: saved(found, DAYS)
+				})]
+			}),
+			found && found.length > 0 && createVNode("ul", {
+				class: "checks",
+				"aria-label": "Suggested entries",
+				children: found.map((one) => createVNode("li", { children: [
+					createVNode("strong", { children: `${one.count.toLocaleString("en")} times` }),
+					" ",
+					createVNode("bdi", { children: visible(one.agentId) }),
+					": ",
+					createVNode("code", {
+						dir: "ltr",
+						children: brief(one.command, 160)
+					}),
+					" in ",
+					createVNode(Mono, { text: one.cwd }),
+					may("admin") && createVNode(Confirm, {
+						name: "Add it…",
+						act: "add-suggestion",
+						label: `Add an entry for ${brief(one.command, 80)}`,
+						question: `Let agent ${visible(one.agentId)} run exactly this, in this directory, without asking?`,
+						yes: "Allow and add",
+						done: "The entry is added.",
+						changed: () => void changed(),
+						run: async () => {
+							const { agentId: agent, pattern, argPattern, count, command } = one;
+							await json("POST", `/v1/agents/${encodeURIComponent(agent)}/allowlist`, { body: {
+								pattern,
+								argPattern,
+								note: `allowed ${count} times: ${brief(command, 120)}`
+							} });
+							setFound((all) => all?.filter((other) => other !== one));
+						}
+					})
+				] }, `${one.agentId} ${one.pattern} ${one.argPattern}`))
+			})
+		]
+	});
+}
+async function isHelp(one) {
+	const { agentId, argv, command, cwd: workdir } = one;
+	try {
+		return stillHelps(one, await json("POST", "/v1/exec/explain", { body: {
+			...argv ? { argv } : { command },
+			agentId,
+			workdir,
+			host: "gateway"
+		} }));
+	} catch (error) {
+		if (error instanceof Refused && !error.isSignedOut && error.status < 500) return false;
+		throw error;
+	}
+}
 // src/pure/trials.ts
 var number = (count) => count.toLocaleString("en");
 var runs = (count) => count === 1 ? "1 run" : `${number(count)} runs`;
@@ -982,8 +1172,8 @@ function tested({ total, passed }) {
 function changedBy({ total, same, nowRun, nowAsk, nowDenied, widerFallback, skipped }) {
 	const parts = [
 		nowRun > 0 && `${runs(nowRun)} would run without a question`,
-		widerFallback > 0 && `${runs(widerFallback)} would be asked about, and run without an answer`,
-		nowAsk > 0 && `${runs(nowAsk)} would be asked about`,
+		widerFallback > 0 && `${runs(widerFallback)} would need approval, and run without an answer`,
+		nowAsk > 0 && `${runs(nowAsk)} would need approval`,
 		nowDenied > 0 && `${runs(nowDenied)} would be denied`
 	].filter((part) => part !== false);
 	const left = skipped > 0 ? ` ${runs(skipped)} could not be judged again.` : "";
@@ -1005,7 +1195,7 @@ function changedBy({ total, same, nowRun, nowAsk, nowDenied, widerFallback, skip
 }
 var WORDS = {
 	run: "runs",
-	ask: "is asked about",
+	ask: "needs approval",
 	deny: "is denied",
 	allow: "allow",
 	reject: "reject"
@@ -1329,7 +1519,7 @@ function Changed({ answer }) {
 // src/pure/explained.ts
 function outcome({ outcome: said, ...rest }) {
 	if (said === "deny") return ["Would be denied", "bad"];
-	if (said === "ask") return ["Would be asked about", "warn"];
+	if (said === "ask") return ["Would need approval", "warn"];
 	if ("held" in rest && rest.held) return ["Would run, held to listed programs", "good"];
 	return ["Would run", "good"];
 }
@@ -1649,7 +1839,10 @@ function Policy() {
 						effective: all.effective,
 						changed: saved
 					}),
-					createVNode(InForce, { effective: all.effective }),
+					createVNode(InForce, {
+						effective: all.effective,
+						lists: all.lists
+					}),
 					createVNode(Try, { agentId: all.agent === ALL ? void 0 : all.agent }, `try-${all.agent}`),
 					createVNode(Presets, {
 						who: all.who,
@@ -1700,6 +1893,10 @@ function Policy() {
 						agentId: all.agent === ALL ? void 0 : all.agent,
 						waits: Boolean(all.effective.document.held ?? all.effective.configHeld)
 					}, `backtest-${all.agent}`),
+					createVNode(Suggestions, {
+						agentId: all.agent === ALL ? void 0 : all.agent,
+						changed: saved
+					}, `suggestions-${all.agent}`),
 					createVNode(Forecast, { hint }),
 					createVNode(Settings, { items: all.settings })
 				]
@@ -1707,8 +1904,40 @@ function Policy() {
 		]
 	});
 }
-function InForce({ effective: { security, ask, askFallback, host, node, approvalsApply, onNode } }) {
+function placeOf(key, source) {
+	if (key === "host" || key === "node") return `policy-binding-${key}`;
+	return key === "askFallback" || source.startsWith("exec-approvals.json") ? `policy-document-${key}` : `policy-settings-${key}`;
+}
+function InForce({ effective: { security, ask, askFallback, host, node, approvalsApply, onNode }, lists }) {
 	const remark = !approvalsApply ? "Commands go to a sandbox, where no approvals apply. Security and ask are what would apply on this machine." : onNode ? `Commands go to a node, whose own approvals document applies there instead of this one${onNode.document === "unknown" ? "; it is not known here" : ""}.` : "";
+	const rows = [
+		[
+			"security",
+			"Security",
+			security
+		],
+		[
+			"ask",
+			"Ask",
+			ask
+		],
+		[
+			"askFallback",
+			"When nobody answers",
+			askFallback
+		],
+		[
+			"host",
+			"Where",
+			host
+		],
+		[
+			"node",
+			"Node",
+			node
+		]
+	];
+	const count = ({ items, more }) => `${items.length}${more ? " or more" : ""}`;
 	return createVNode("section", {
 		class: "panel",
 		id: "policy-force",
@@ -1722,21 +1951,103 @@ function InForce({ effective: { security, ask, askFallback, host, node, approval
 				class: "hint",
 				children: remark
 			}),
-			createVNode("dl", {
-				class: "facts",
-				children: [
-					["Security", security],
-					["Ask", ask],
-					["When nobody answers", askFallback],
-					["Where", host],
-					["Node", node]
-				].map(([title, said]) => said && createVNode(Fact, {
-					name: title,
-					children: [createVNode(Mono, { text: said.value }), said.source === "default" ? " built in" : createVNode(Fragment, { children: [" from ", createVNode(Mono, { text: said.source })] })]
-				}, title))
+			createVNode("div", {
+				class: "table-box",
+				tabIndex: 0,
+				role: "region",
+				"aria-label": "Values of the effective policy",
+				children: createVNode("table", {
+					class: "figures in-force",
+					children: [createVNode("thead", { children: createVNode("tr", { children: [
+						createVNode("th", {
+							scope: "col",
+							children: "What"
+						}),
+						createVNode("th", {
+							scope: "col",
+							children: "In effect"
+						}),
+						createVNode("th", {
+							scope: "col",
+							children: "Set where"
+						}),
+						may("admin") && createVNode("th", {
+							scope: "col",
+							children: "Change"
+						})
+					] }) }), createVNode("tbody", { children: [
+						rows.map(([key, title, said]) => said && createVNode("tr", { children: [
+							createVNode("th", {
+								scope: "row",
+								children: title
+							}),
+							createVNode("td", {
+								"data-name": "In effect",
+								children: createVNode(Mono, { text: said.value })
+							}),
+							createVNode("td", {
+								"data-name": "Set where",
+								children: said.source === "default" ? "built in" : createVNode(Mono, { text: said.source })
+							}),
+							createVNode(Change, {
+								title,
+								to: placeOf(key, said.source)
+							})
+						] }, key)),
+						createVNode("tr", { children: [
+							createVNode("th", {
+								scope: "row",
+								children: "Allowlist"
+							}),
+							createVNode("td", {
+								"data-name": "In effect",
+								children: `${count(lists.allowlist)} entries`
+							}),
+							createVNode("td", {
+								"data-name": "Set where",
+								children: createVNode(Mono, { text: "exec-approvals.json" })
+							}),
+							createVNode(Change, {
+								title: "Allowlist",
+								to: "policy-allowlist-pattern"
+							})
+						] }),
+						createVNode("tr", { children: [
+							createVNode("th", {
+								scope: "row",
+								children: "Deny rules"
+							}),
+							createVNode("td", {
+								"data-name": "In effect",
+								children: `${count(lists.denylist)} rules`
+							}),
+							createVNode("td", {
+								"data-name": "Set where",
+								children: createVNode(Mono, { text: "exec-approvals.json" })
+							}),
+							createVNode(Change, {
+								title: "Deny rules",
+								to: "policy-denylist-pattern"
+							})
+						] })
+					] })]
+				})
 			})
 		]
 	});
+}
+function Change({ title, to }) {
+	if (!may("admin")) return null;
+	return createVNode("td", { children: createVNode("button", {
+		type: "button",
+		class: "quiet",
+		"data-change": to,
+		onClick: () => document.getElementById(to)?.focus(),
+		children: ["Change", createVNode("span", {
+			class: "unseen",
+			children: ` ${title}`
+		})]
+	}) });
 }
 async function loaded(agent) {
 	const config = await tagged("/v1/config");

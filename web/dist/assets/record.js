@@ -1,4 +1,4 @@
-import { AFTER, CommandBlock, Fact, FactChips, Fragment, Mono, Refused, Time, Variables, Wrong, announce, areAlike, baseName, brief, calls, chooseNone, chosen, closeCard, createVNode, decideAll, drawn, factsOf, failed, fallback, hints, isHelp, isOn, isRead, json, lineOf, looker, may, model, mustOpen, nudge, ofAgent, online, policy, proposalsOf, refreshStop, revise, send, serverNow, setOn, standing, unlimited, useEffect, useLayoutEffect, useRef, useState, useValue, visible, wanted, who, width } from "./app.js";
+import { AFTER, CommandBlock, Fact, FactChips, Fragment, Mono, Refused, Time, Variables, Wrong, announce, areAlike, baseName, brief, calls, chooseAlike, chooseNone, chosen, closeCard, createVNode, decideAll, drawn, factsOf, failed, fallback, hints, isHelp, isOn, isRead, json, lineOf, looker, may, model, mustOpen, nudge, ofAgent, online, policy, proposalsOf, refreshStop, revise, send, serverNow, setOn, standing, unlimited, useEffect, useLayoutEffect, useRef, useState, useValue, visible, wanted, who, width } from "./app.js";
 import { Output } from "./lists.js";
 // src/pure/diff.ts
 var MOST_CELLS = 1e6;
@@ -150,7 +150,7 @@ function whyNoAlways({ ask, envOmitted = 0, envValues = {}, why, segments }) {
 function coveredWords({ wouldHaveCovered }) {
 	if (!wouldHaveCovered || !wouldHaveCovered.of) return "";
 	const { covered, of } = wouldHaveCovered;
-	return `would have covered ${covered} of the last ${of} ${of === 1 ? "question" : "questions"}`;
+	return of === 1 ? `would ${covered ? "" : "not "}have covered the last question` : `would have covered ${covered} of the last ${of} questions`;
 }
 var AFTER_WORDS = {
 	ask: "ask again",
@@ -196,7 +196,7 @@ function AfterDenial({ approval, chosen: { after, untilMs }, choose }) {
 			children: [
 				`Stored: a deny rule of ${brief(approval.agentId, 40)} about exactly this text, in any directory and session, `,
 				untilMs === void 0 ? "for good" : createVNode(Fragment, { children: ["until ", createVNode(Time, { ms: untilMs })] }),
-				". Written in another way, it is asked about."
+				". Written in another way, it needs approval."
 			]
 		})
 	] });
@@ -551,6 +551,13 @@ function Batch({ guard }) {
 							class: "card-title",
 							id: "chosen-title",
 							children: `One answer to ${all.length} ${all.length === 1 ? "request" : "requests"}`
+						}),
+						createVNode("button", {
+							type: "button",
+							class: "quiet",
+							id: "choose-alike",
+							onClick: () => chooseAlike(first.id),
+							children: "Choose all alike"
 						}),
 						createVNode("button", {
 							type: "button",
@@ -946,7 +953,7 @@ function policySaid({ approvalsApply, host, security, ask }) {
 	if (security.value === "deny") return `Commands go to ${where}, where policy denies all of them, so nobody is asked.`;
 	if (security.value === "full" && ask.value !== "always") return `Commands go to ${where}, where all of them run without a question.`;
 	if (ask.value === "off") return `Commands go to ${where}. What the allowlist does not cover is denied without a question.`;
-	return `Commands go to ${where}. ${ask.value === "always" ? "Each is asked about" : "What the allowlist does not cover is asked about"}, and the question appears here.`;
+	return `Commands go to ${where}. ${ask.value === "always" ? "Each needs approval" : "What the allowlist does not cover needs approval"}, and the question appears here.`;
 }
 function testSaid(answer) {
 	if (answer.status === "approval-pending") return "The question is asked. Approvers see it now. Your sign-in asks, so it can never answer.";
@@ -1057,14 +1064,14 @@ var WORDS = {
 		go: "Stop everything"
 	},
 	kill: {
-		title: "End what still runs",
+		title: "End what is running",
 		text: "Nothing starts any more, for any agent, and every waiting request is denied.",
-		go: "End what runs"
+		go: "End it"
 	},
 	resume: {
-		title: "Let everything go on",
+		title: "Resume",
 		text: "Agents may run commands again, as policy allows. What the stop denied stays denied.",
-		go: "Go on"
+		go: "Resume"
 	}
 };
 function StopDialog() {
@@ -1124,7 +1131,7 @@ function StopDialog() {
 				}),
 				createVNode("label", {
 					for: "stop-reason",
-					children: "Why? Those who are refused read it, and the record keeps it."
+					children: "Why? Agents that are refused see it, and the record keeps it."
 				}),
 				createVNode("input", {
 					ref: field,
@@ -1148,7 +1155,7 @@ function StopDialog() {
 							onChange: (event) => setKills(event.currentTarget.checked)
 						}),
 						" ",
-						createVNode("span", { children: "End what runs now, too" })
+						createVNode("span", { children: "Also end what is running" })
 					]
 				}),
 				createVNode(Wrong, {

@@ -1,52 +1,5 @@
-import { Fragment, Refused, Wrong, createVNode, duration, failed, json, useEffect, useRef, useState, visible } from "./app.js";
-// src/pure/replay.ts
-function developed(before, { frames }) {
-	const pictures = [...before];
-	let rows = [];
-	for (const { atMs, rows: height, cols, cursor, changed } of frames) {
-		const next = Array.from({ length: height }, (_none, row) => rows[row] ?? []);
-		for (const { row, texts } of changed) if (row < height) next[row] = texts;
-		rows = next;
-		pictures.push({
-			atMs,
-			rows,
-			cols,
-			cursor
-		});
-	}
-	return pictures;
-}
-function at(pictures, ms) {
-	let [low, high] = [0, pictures.length];
-	while (low < high) {
-		const middle = low + high >> 1;
-		if ((pictures[middle]?.atMs ?? 0) <= ms) low = middle + 1;
-		else high = middle;
-	}
-	return Math.max(low - 1, 0);
-}
-function advanced(pictures, fromMs, playedMs, lengthMs, idleMs) {
-	let now = fromMs;
-	let left = playedMs;
-	for (let place = (pictures[0]?.atMs ?? 0) > now ? 0 : at(pictures, now) + 1;; place += 1) {
-		const begin = pictures[place - 1]?.atMs ?? 0;
-		const end = pictures[place]?.atMs ?? lengthMs;
-		const fast = idleMs === void 0 ? 1 : Math.max((end - begin) / idleMs, 1);
-		const takes = Math.max(end - now, 0) / fast;
-		if (left < takes) return now + left * fast;
-		left -= takes;
-		now = Math.max(end, now);
-		if (place >= pictures.length) return now;
-	}
-}
-var lineOf = (texts) => texts.map(({ text }) => text).join("");
-function found(pictures, words, from, step) {
-	const wanted = words.toLowerCase();
-	if (!wanted) return -1;
-	const shows = (place) => pictures[place]?.rows.some((row) => lineOf(row).toLowerCase().includes(wanted)) ?? false;
-	for (let place = from + step; place >= 0 && place < pictures.length; place += step) if (shows(place) && (place === 0 || !shows(place - 1))) return place;
-	return -1;
-}
+import { Fragment, Refused, Wrong, createVNode, duration, failed, json, useEffect, useRef, useState } from "./app.js";
+import { Screen, advanced, at, developed, found } from "./lists.js";
 // src/view/replay.tsx
 var TICK_MS = 40;
 var IDLE_MS = 2e3;
@@ -299,20 +252,6 @@ function Replay({ run }) {
 				})
 			] })
 		]
-	});
-}
-function Screen({ picture: { rows, cursor }, words }) {
-	const wanted = words.toLowerCase();
-	return createVNode("div", {
-		class: "screen",
-		dir: "ltr",
-		children: rows.map((texts, row) => createVNode("div", {
-			class: `screen-row${wanted && lineOf(texts).toLowerCase().includes(wanted) ? " hit" : ""}${cursor?.[0] === row + 1 ? " at" : ""}`,
-			children: texts.length ? texts.map(({ text, look }, place) => createVNode("span", {
-				class: look ? `look ${look}` : void 0,
-				children: visible(text)
-			}, place)) : "\xA0"
-		}, row))
 	});
 }
 export { Replay };

@@ -1,5 +1,124 @@
-import { Fact, Fragment, Mono, Time, Wrong, __vitePreload, brief, byteSize, createVNode, duration, hints, may, runStatus, useState, useValue, visible } from "./app.js";
-import { Cancel, Filter, Listing, LiveOutput, Output, query, useAgents, useFilter, usePaged } from "./lists.js";
+import { Fact, Fragment, Mono, Refused, Time, Wrong, __vitePreload, brief, byteSize, createVNode, duration, failed, hints, json, may, outcome, runStatus, useEffect, useState, useValue, visible, who } from "./app.js";
+import { Cancel, Filter, Listing, LiveOutput, Output, dayOf, query, useAgents, useFilter, usePaged } from "./lists.js";
+// src/pure/story.ts
+var VERDICTS$1 = {
+	run: "Policy let it run.",
+	ask: "Policy wanted a person's answer.",
+	deny: "Policy denied it."
+};
+var ANSWERS = {
+	"allow-once": "allowed it once",
+	"allow-always": "allowed it always",
+	deny: "denied it"
+};
+function told(event) {
+	const { type, reason } = event;
+	const why = reason ? `: ${reason}` : "";
+	switch (type) {
+		case "exec.requested": return ["request", `${who(event.requestedBy)} asked for it. ${VERDICTS$1[event.verdict ?? ""] ?? ""}`.trim()];
+		case "exec.approval.requested": return ["request", "The question was put to people."];
+		case "exec.approval.voted": return ["question", `${who(event.by)} ${ANSWERS[event.decision ?? "allow-once"]} (${event.votes ?? "?"} of ${event.approvalsRequired ?? "?"}).`];
+		case "exec.approval.resolved": {
+			const { title, detail } = outcome({
+				...event,
+				status: event.status
+			});
+			return ["question", `${title}. ${detail}`.trim()];
+		}
+		case "exec.started": return ["request", event.sessionId ? `It started, as session ${event.sessionId}.` : "It started."];
+		case "exec.running": return ["command", `It was still running after ${duration(event.elapsedMs ?? 0)}.`];
+		case "exec.finished": {
+			const end = event.exitCode !== void 0 ? `, exit ${event.exitCode}` : event.exitSignal ? `, ${event.exitSignal}` : "";
+			return ["request", `It ended: ${runStatus(event.status ?? "").label}${end}, after ${duration(event.durationMs ?? 0)}${why}.`];
+		}
+		case "exec.denied": return ["request", `It was denied${why}.${event.detail ? ` ${event.detail}` : ""}`];
+		case "allowlist.changed": return ["request", event.change === "used" ? "An entry covered it." : `An entry was ${event.change ?? "changed"} for it.`];
+		case "system.event": return ["command", `Its session was told: ${event.text ?? ""}`];
+		case "session.wake": return ["command", "Its agent was asked to look."];
+		default: return ["request", type];
+	}
+}
+function story(events) {
+	const steps = [];
+	const last = {};
+	for (const event of events) {
+		const [place, words] = told(event);
+		const step = {
+			atMs: event.atMs,
+			words: visible(words),
+			steps: []
+		};
+		((event.type === "exec.requested" ? void 0 : last[place] ?? last.request)?.steps ?? steps).push(step);
+		if (event.type === "exec.requested") last.request = step;
+		if (event.type === "exec.approval.requested") last.question = step;
+		if (event.type === "exec.started") last.command = step;
+	}
+	return steps;
+}
+// src/view/story.tsx
+var MOST = 200;
+function Story({ run: { runId, status } }) {
+	const [isOpen, setOpen] = useState(false);
+	const [steps, setSteps] = useState(void 0);
+	const [problem, setProblem] = useState("");
+	useEffect(() => {
+		if (!isOpen) return void 0;
+		let isOver = false;
+		json("GET", `/v1/events?runId=${encodeURIComponent(runId)}&limit=${MOST}`).then(({ items }) => {
+			if (isOver) return;
+			setSteps(story(items));
+			setProblem("");
+		}, (error) => {
+			if (isOver) return;
+			if (error instanceof Refused && error.isSignedOut) failed(error);
+			setProblem(error instanceof Refused ? error.sentence : "The steps could not be loaded. Close them and open them again.");
+		});
+		return () => {
+			isOver = true;
+		};
+	}, [
+		isOpen,
+		runId,
+		status
+	]);
+	const id = `story-${runId}`;
+	return createVNode(Fragment, { children: [createVNode("button", {
+		type: "button",
+		class: "quiet",
+		"data-act": "story",
+		"aria-expanded": isOpen,
+		"aria-controls": id,
+		onClick: () => setOpen(!isOpen),
+		children: isOpen ? "Close the steps" : "What happened"
+	}), createVNode("div", {
+		id,
+		hidden: !isOpen,
+		children: isOpen && createVNode(Fragment, { children: [
+			createVNode(Wrong, { text: problem }),
+			!steps && !problem && createVNode("p", {
+				class: "hint",
+				children: "Loading …"
+			}),
+			steps?.length === 0 && createVNode("p", {
+				class: "hint",
+				children: "The events of this run are not kept any more. The audit log has its records."
+			}),
+			steps && steps.length > 0 && createVNode(Steps, { steps })
+		] })
+	})] });
+}
+var Steps = ({ steps }) => createVNode("ol", {
+	class: "story",
+	children: steps.map(({ atMs, words, steps: below }, place) => createVNode("li", { children: [
+		createVNode("bdi", { children: words }),
+		" ",
+		createVNode("span", {
+			class: "run-meta",
+			children: createVNode(Time, { ms: atMs })
+		}),
+		below.length > 0 && createVNode(Steps, { steps: below })
+	] }, place))
+});
 // src/view/runs.tsx
 var STATES = [
 	"running",
@@ -24,17 +143,23 @@ function Runs() {
 			choices: [["", "Any state"], ...STATES.map((state) => [state, runStatus(state).label])]
 		},
 		{
+			key: "day",
+			title: "Day",
+			kind: "day"
+		},
+		{
 			key: "q",
 			title: "Text of the command",
 			hint: "git push"
 		}
 	];
-	const { agent, status, q } = useFilter(fields);
+	const { agent, status, day, q } = useFilter(fields);
 	const hint = useValue(hints.runs) + useValue(hints.all);
 	const list = usePaged(`/v1/runs?${query({
 		limit: "50",
 		agentId: agent,
 		status,
+		...dayOf(day),
 		q
 	})}`, ({ runId }) => runId, hint);
 	return createVNode(Fragment, { children: [createVNode(Filter, {
@@ -48,7 +173,7 @@ function Runs() {
 			run,
 			changed: list.refresh
 		}, run.runId),
-		none: Boolean(agent || status || q) ? createVNode("p", { children: ["No run matches the filter. ", createVNode("a", {
+		none: Boolean(agent || status || day || q) ? createVNode("p", { children: ["No run matches the filter. ", createVNode("a", {
 			href: "#/runs",
 			children: "Show all runs"
 		})] }) : createVNode("p", { children: [
@@ -96,6 +221,7 @@ function Row({ run, changed }) {
 			hidden: !isOpen,
 			children: isOpen && createVNode(Fragment, { children: [
 				createVNode(RunFacts, { run }),
+				may("read") && createVNode(Story, { run }),
 				isLive && may("admin") && createVNode(Cancel, {
 					run,
 					changed

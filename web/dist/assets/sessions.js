@@ -1,5 +1,5 @@
 import { Fact, Fragment, Mono, Refused, Time, Wrong, announce, brief, byteSize, createVNode, duration, failed, hints, isFinal, json, may, reader, runStatus, send, useEffect, useLayoutEffect, useRef, useState, useValue, visible, visibleOutput } from "./app.js";
-import { Cancel, Confirm, Filter, Listing, query, useAgents, useFilter, usePaged } from "./lists.js";
+import { Cancel, Confirm, Filter, Listing, Screen, pictured, query, useAgents, useFilter, usePaged } from "./lists.js";
 // src/pure/typed.ts
 function line(text, { pty }) {
 	if (!pty) return {
@@ -32,7 +32,7 @@ var AT_TERMINAL = [
 	key("Ctrl-C", "Ctrl-C, which interrupts", "C-c"),
 	key("Ctrl-D", "Ctrl-D, which ends the input", "C-d"),
 	key("Tab", "Tab", "Tab"),
-	key("Esc", "Escape", "Escape"),
+	key("Esc", "Esc, the escape key", "Escape"),
 	key("↑", "Arrow up", "Up"),
 	key("↓", "Arrow down", "Down"),
 	key("←", "Arrow left", "Left"),
@@ -80,34 +80,28 @@ var SEQUENCES = /\u001b\[[0-?]*[ -/]*[@-~]|\u001b[\]PX^_][^\u0007\u001b]*(?:\u00
 // src/view/session-live.tsx
 var PAUSE_MS = 1e3;
 var MOST_TRIES = 20;
-function SessionOutput({ session: { sessionId, agentId, pty }, ended }) {
-	const [text, setText] = useState("");
+function useStream({ sessionId, agentId }, encoding, begin, ended) {
 	const [state, setState] = useState("Waiting for output …");
-	const box = useRef(null);
-	const isAtEnd = useRef(true);
 	useEffect(() => {
 		const line = new AbortController();
-		const plain = pty ? terminalText() : (piece) => piece;
-		const decoders = {};
 		let lastId;
 		let isOver = false;
+		let hasCome = false;
 		async function once() {
 			const headers = { Accept: "text/event-stream" };
 			if (lastId !== void 0) headers["Last-Event-ID"] = lastId;
-			const response = await send("GET", `/v1/process/${encodeURIComponent(sessionId)}/stream?encoding=base64&agentId=${encodeURIComponent(agentId)}`, {
+			const response = await send("GET", `/v1/process/${encodeURIComponent(sessionId)}/stream?encoding=${encoding}&agentId=${encodeURIComponent(agentId)}`, {
 				headers,
 				signal: line.signal
 			});
 			if (!response.body) return;
 			setState("Live");
+			const take = begin();
 			const feed = reader((event) => {
 				if (event.id !== void 0) lastId = event.id;
+				hasCome = true;
 				if (event.type === "end") isOver = true;
-				if (event.type !== "output") return;
-				const { stream: name = "stdout", base64 = "" } = JSON.parse(event.data);
-				const decoder = decoders[name] ??= new TextDecoder();
-				const piece = visibleOutput(plain(decoder.decode(Uint8Array.from(atob(base64), (byte) => byte.charCodeAt(0)), { stream: true })));
-				setText((before) => (before + piece).slice(-2e5));
+				else take(event);
 			});
 			const stream = response.body.pipeThrough(new TextDecoderStream()).getReader();
 			for (;;) {
@@ -118,7 +112,7 @@ function SessionOutput({ session: { sessionId, agentId, pty }, ended }) {
 		}
 		async function follow() {
 			for (let tries = 0; tries < MOST_TRIES && !line.signal.aborted; tries += 1) {
-				const before = lastId;
+				hasCome = false;
 				try {
 					await once();
 				} catch (error) {
@@ -129,7 +123,7 @@ function SessionOutput({ session: { sessionId, agentId, pty }, ended }) {
 					}
 				}
 				if (isOver) return ended();
-				if (lastId !== before) tries = 0;
+				if (hasCome) tries = 0;
 				setState("The output broke off. Trying again …");
 				await new Promise((done) => setTimeout(done, PAUSE_MS));
 			}
@@ -137,28 +131,85 @@ function SessionOutput({ session: { sessionId, agentId, pty }, ended }) {
 		}
 		follow();
 		return () => line.abort();
-	}, [sessionId]);
+	}, [sessionId, encoding]);
+	return state;
+}
+function SessionOutput({ session, ended }) {
+	const [isText, setText] = useState(!session.pty);
+	return createVNode("div", {
+		class: "run-output",
+		children: [isText ? createVNode(OutputText, {
+			session,
+			ended
+		}) : createVNode(LiveScreen, {
+			session,
+			ended
+		}), session.pty && createVNode("button", {
+			type: "button",
+			class: "quiet",
+			"data-act": "screen-or-text",
+			onClick: () => setText(!isText),
+			children: isText ? "Show the screen" : "Show the output as text"
+		})]
+	});
+}
+function LiveScreen({ session, ended }) {
+	const [picture, setPicture] = useState();
+	const [isLost, setLost] = useState(false);
+	const begin = () => {
+		let last;
+		return ({ type, data }) => {
+			if (type === "lost") setLost(true);
+			if (type !== "screen") return;
+			last = pictured(last, JSON.parse(data));
+			setPicture(last);
+		};
+	};
+	const state = useStream(session, "screen", begin, ended);
+	return createVNode(Fragment, { children: [picture && createVNode("div", {
+		class: "screen-box",
+		tabIndex: 0,
+		role: "group",
+		"aria-label": `Screen of the terminal, ${picture.cols} × ${picture.rows}`,
+		children: createVNode(Screen, { picture })
+	}), createVNode("p", {
+		class: "hint",
+		role: "status",
+		children: isLost ? "The screen cannot be followed any more. Show the output as text instead." : state
+	})] });
+}
+function OutputText({ session, ended }) {
+	const [text, setText] = useState("");
+	const box = useRef(null);
+	const isAtEnd = useRef(true);
+	const plain = useRef(session.pty ? terminalText() : (piece) => piece);
+	const decoders = useRef({});
+	const take = ({ type, data }) => {
+		if (type !== "output") return;
+		const { stream: name = "stdout", base64 = "" } = JSON.parse(data);
+		const decoder = decoders.current[name] ??= new TextDecoder();
+		const piece = visibleOutput(plain.current(decoder.decode(Uint8Array.from(atob(base64), (byte) => byte.charCodeAt(0)), { stream: true })));
+		setText((before) => (before + piece).slice(-2e5));
+	};
+	const state = useStream(session, "base64", () => take, ended);
 	useLayoutEffect(() => {
 		if (box.current && isAtEnd.current) box.current.scrollTop = box.current.scrollHeight;
 	}, [text]);
-	return createVNode("div", {
-		class: "run-output",
-		children: [text && createVNode("pre", {
-			class: "output",
-			ref: box,
-			tabIndex: 0,
-			role: "group",
-			"aria-label": "Output",
-			onScroll: ({ currentTarget }) => {
-				isAtEnd.current = currentTarget.scrollTop + currentTarget.clientHeight >= currentTarget.scrollHeight - 8;
-			},
-			children: text
-		}), createVNode("p", {
-			class: "hint",
-			role: "status",
-			children: [state, pty && state === "Live" && ". This is the text of its terminal. Replay in Runs shows the screen."]
-		})]
-	});
+	return createVNode(Fragment, { children: [text && createVNode("pre", {
+		class: "output",
+		ref: box,
+		tabIndex: 0,
+		role: "group",
+		"aria-label": "Output",
+		onScroll: ({ currentTarget }) => {
+			isAtEnd.current = currentTarget.scrollTop + currentTarget.clientHeight >= currentTarget.scrollHeight - 8;
+		},
+		children: text
+	}), createVNode("p", {
+		class: "hint",
+		role: "status",
+		children: state
+	})] });
 }
 function SessionInput({ session, changed }) {
 	const { sessionId, agentId, pty } = session;
@@ -387,13 +438,6 @@ function Row({ session, changed }) {
 					session,
 					changed
 				}),
-				isLive && session.stdinOpen && (may("exec") ? createVNode(SessionInput, {
-					session,
-					changed
-				}) : createVNode("p", {
-					class: "hint",
-					children: "You can look at it. To write to it, sign in with a token that has the scopes exec and read. Such a token can never answer requests."
-				})),
 				isLive ? createVNode(SessionOutput, {
 					session,
 					ended: changed
@@ -409,7 +453,14 @@ function Row({ session, changed }) {
 						class: "hint",
 						children: "No output."
 					})
-				})
+				}),
+				isLive && session.stdinOpen && (may("exec") ? createVNode(SessionInput, {
+					session,
+					changed
+				}) : createVNode("p", {
+					class: "hint",
+					children: "You can look at it. To write to it, sign in with a token that has the scopes exec and read. Such a token can never answer requests."
+				}))
 			] })
 		})]
 	});

@@ -6,7 +6,7 @@ import { calls } from "./facts.ts";
 /** The outcome as a badge: its words and its tone. */
 export function outcome({ outcome: said, ...rest }: Explanation): readonly [string, string] {
   if (said === "deny") return ["Would be denied", "bad"];
-  if (said === "ask") return ["Would be asked about", "warn"];
+  if (said === "ask") return ["Would need approval", "warn"];
   if ("held" in rest && rest.held) return ["Would run, held to listed programs", "good"];
   return ["Would run", "good"];
 }

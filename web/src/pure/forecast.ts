@@ -10,7 +10,7 @@ export function asked({ commands, ask, deny }: Forecast): string {
   if (commands === 0) return "The transcripts had no command of an agent in this time.";
   const share = ask === 0 ? "" : ` (${((100 * ask) / commands).toFixed(1)} of 100)`;
   const denied = deny === 0 ? "" : `, and ${deny === 1 ? "one would have been" : `${number(deny)} would have been`} denied`;
-  return `Of ${number(commands)} commands a person would have been asked about ${number(ask)}${share}${denied}.`;
+  return `Of ${number(commands)} commands ${number(ask)} would have needed approval${share}${denied}.`;
 }
 
 /** What the proposed entries would leave; nothing where none is proposed. */

@@ -122,7 +122,7 @@ export function whyNoAlways({ ask, envOmitted = 0, envValues = {}, why, segments
 export function coveredWords({ wouldHaveCovered }: Proposal): string {
   if (!wouldHaveCovered || !wouldHaveCovered.of) return "";
   const { covered, of } = wouldHaveCovered;
-  return `would have covered ${covered} of the last ${of} ${of === 1 ? "question" : "questions"}`;
+  return of === 1 ? `would ${covered ? "" : "not "}have covered the last question` : `would have covered ${covered} of the last ${of} questions`;
 }
 
 export const AFTER_WORDS: Record<After, string> = { ask: "ask again", "mute-30": "mute for 30 min", "mute-60": "mute for 1 h", never: "never again", "agent-30": "mute the agent for 30 min", "agent-60": "mute the agent for 1 h" };

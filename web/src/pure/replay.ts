@@ -13,15 +13,20 @@ export interface Picture {
   cursor: readonly number[] | undefined;
 }
 
+/** What a frame makes of the picture before it; without one of an empty screen. */
+export function pictured(before: Pick<Picture, "rows"> | undefined, { atMs, rows: height, cols, cursor, changed }: Frame): Picture {
+  const rows = Array.from({ length: height }, (_none, row) => before?.rows[row] ?? []);
+  for (const { row, texts } of changed) if (row < height) rows[row] = texts;
+  return { atMs, rows, cols, cursor };
+}
+
 /** The pictures of an answer behind those that are there. The first of an answer begins with an empty screen. */
 export function developed(before: readonly Picture[], { frames }: Pick<Frames, "frames">): Picture[] {
   const pictures = [...before];
-  let rows: readonly (readonly Text[])[] = [];
-  for (const { atMs, rows: height, cols, cursor, changed } of frames) {
-    const next = Array.from({ length: height }, (_none, row) => rows[row] ?? []);
-    for (const { row, texts } of changed) if (row < height) next[row] = texts;
-    rows = next;
-    pictures.push({ atMs, rows, cols, cursor });
+  let last: Picture | undefined;
+  for (const frame of frames) {
+    last = pictured(last, frame);
+    pictures.push(last);
   }
   return pictures;
 }

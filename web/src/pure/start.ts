@@ -36,7 +36,7 @@ export function policySaid({ approvalsApply, host, security, ask }: Pick<Effecti
   if (security.value === "deny") return `Commands go to ${where}, where policy denies all of them, so nobody is asked.`;
   if (security.value === "full" && ask.value !== "always") return `Commands go to ${where}, where all of them run without a question.`;
   if (ask.value === "off") return `Commands go to ${where}. What the allowlist does not cover is denied without a question.`;
-  return `Commands go to ${where}. ${ask.value === "always" ? "Each is asked about" : "What the allowlist does not cover is asked about"}, and the question appears here.`;
+  return `Commands go to ${where}. ${ask.value === "always" ? "Each needs approval" : "What the allowlist does not cover needs approval"}, and the question appears here.`;
 }
 
 /** What came of the test question, by the answer to the call. */

@@ -17,8 +17,8 @@ export function tested({ total, passed }: TestedPolicy): { tone: Tone; text: str
 export function changedBy({ total, same, nowRun, nowAsk, nowDenied, widerFallback, skipped }: Backtest): { tone: Tone; text: string; parts: string[] } {
   const parts = [
     nowRun > 0 && `${runs(nowRun)} would run without a question`,
-    widerFallback > 0 && `${runs(widerFallback)} would be asked about, and run without an answer`,
-    nowAsk > 0 && `${runs(nowAsk)} would be asked about`,
+    widerFallback > 0 && `${runs(widerFallback)} would need approval, and run without an answer`,
+    nowAsk > 0 && `${runs(nowAsk)} would need approval`,
     nowDenied > 0 && `${runs(nowDenied)} would be denied`,
   ].filter((part) => part !== false);
   const left = skipped > 0 ? ` ${runs(skipped)} could not be judged again.` : "";
@@ -27,7 +27,7 @@ export function changedBy({ total, same, nowRun, nowAsk, nowDenied, widerFallbac
   return { tone: nowRun + widerFallback > 0 ? "warn" : "live", text: `${number(total - same - skipped)} of ${runs(total)} would be decided otherwise.${left}`, parts };
 }
 
-const WORDS: Readonly<Record<string, string>> = { run: "runs", ask: "is asked about", deny: "is denied", allow: "allow", reject: "reject" };
+const WORDS: Readonly<Record<string, string>> = { run: "runs", ask: "needs approval", deny: "is denied", allow: "allow", reject: "reject" };
 const word = (verdict: string): string => (Object.hasOwn(WORDS, verdict) ? (WORDS[verdict] ?? verdict) : verdict);
 
 /** What was decided about a command, and what would be. */

@@ -33,7 +33,7 @@ const AT_TERMINAL: readonly Key[] = [
   key("Ctrl-C", "Ctrl-C, which interrupts", "C-c"),
   key("Ctrl-D", "Ctrl-D, which ends the input", "C-d"),
   key("Tab", "Tab", "Tab"),
-  key("Esc", "Escape", "Escape"),
+  key("Esc", "Esc, the escape key", "Escape"),
   key("↑", "Arrow up", "Up"),
   key("↓", "Arrow down", "Down"),
   key("←", "Arrow left", "Left"),

@@ -36,7 +36,7 @@ export function AfterDenial({ approval, chosen: { after, untilMs }, choose }: { 
         <p class="hint after-stored">
           {`Stored: a deny rule of ${brief(approval.agentId, 40)} about exactly this text, in any directory and session, `}
           {untilMs === undefined ? "for good" : <>until <Time ms={untilMs} /></>}
-          . Written in another way, it is asked about.
+          . Written in another way, it needs approval.
         </p>
       )}
     </>

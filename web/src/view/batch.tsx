@@ -1,7 +1,7 @@
 // Several requests and one answer: each command in full, one result each.
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { chooseNone, chosen, closeCard, decideAll, drawn, isRead, model, online } from "../inbox.ts";
+import { chooseAlike, chooseNone, chosen, closeCard, decideAll, drawn, isRead, model, online } from "../inbox.ts";
 import { areAlike, factsOf } from "../pure/facts.ts";
 import { visible } from "../pure/text.ts";
 import { useValue } from "../state.ts";
@@ -44,6 +44,7 @@ export function Batch({ guard }: { guard: () => Guard | undefined }) {
         <header class="card-head">
           <button type="button" class="quiet card-back" onClick={closeCard}>‹ List</button>
           <h2 class="card-title" id="chosen-title">{`One answer to ${all.length} ${all.length === 1 ? "request" : "requests"}`}</h2>
+          <button type="button" class="quiet" id="choose-alike" onClick={() => chooseAlike(first.id)}>Choose all alike</button>
           <button type="button" class="quiet" onClick={chooseNone}>Choose none</button>
         </header>
         <div class="card-body">

@@ -37,7 +37,7 @@ export function List() {
     const observer = new ResizeObserver(look);
     observer.observe(box.current);
     return () => observer.disconnect();
-  }, []);
+  }, [all.length > 0]);
 
   // The row that is open is in sight.
   const at = all.findIndex(({ approval }) => approval.id === now);

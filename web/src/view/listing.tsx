@@ -10,11 +10,12 @@ import type { Paged } from "./paged.ts";
 
 const TYPING_MS = 250;
 
-/** A field of a filter: one of `choices`, or any text. */
+/** A field of a filter: one of `choices`, a day, or any text. */
 export interface FilterField {
   key: string;
   title: string;
   choices?: readonly (readonly [string, string])[];
+  kind?: "day";
   hint?: string;
 }
 
@@ -42,13 +43,15 @@ export function Filter({ view, fields }: { view: ViewName; fields: readonly Filt
   };
   return (
     <div class="toolbar" role="search" aria-label="Filter">
-      {fields.map(({ key, title, choices, hint }) => (
+      {fields.map(({ key, title, choices, kind, hint }) => (
         <div key={key} class="field">
           <label for={`${view}-${key}`}>{title}</label>
           {choices ? (
             <select id={`${view}-${key}`} value={now[key]} onChange={(event) => set(key, event.currentTarget.value, 0)}>
               {choices.map(([value, words]) => <option key={value} value={value}>{words}</option>)}
             </select>
+          ) : kind === "day" ? (
+            <input id={`${view}-${key}`} type="date" value={waiting.current[key] ?? now[key]} onInput={(event) => set(key, event.currentTarget.value, TYPING_MS)} />
           ) : (
             <input id={`${view}-${key}`} type="text" autocomplete="off" autocapitalize="none" spellcheck={false} placeholder={hint} value={waiting.current[key] ?? now[key]} onInput={(event) => set(key, event.currentTarget.value.trim(), TYPING_MS)} />
           )}
@@ -89,6 +92,14 @@ export const AGES = [["", "At any time"], ["1h", "In the last hour"], ["1", "In 
 export function sinceOf(age: string | undefined): string | undefined {
   const [, number, hours] = /^(\d{1,4})(h?)$/.exec(age ?? "") ?? [];
   return number === undefined ? undefined : String(Math.floor((Date.now() - Number(number) * (hours ? DAY_MS / 24 : DAY_MS)) / 60_000) * 60_000);
+}
+
+/** A day of the reader's calendar, as the parameters of a list; of none where it is no day. */
+export function dayOf(day: string | undefined): { since?: string; until?: string } {
+  const [, year, month, date] = (/^(\d{4})-(\d\d)-(\d\d)$/.exec(day ?? "") ?? []).map(Number);
+  if (year === undefined || month === undefined || date === undefined) return {};
+  // Days on which clocks change are shorter or longer.
+  return { since: String(new Date(year, month - 1, date).getTime()), until: String(new Date(year, month - 1, date + 1).getTime()) };
 }
 
 /** Parameters of a request; what is empty is left out. */

@@ -71,8 +71,8 @@ function Shown({ figures }: { figures: Figures }) {
         <Tile name="Median time to an answer" value={questions.medianAnswerMs === undefined ? "–" : duration(questions.medianAnswerMs)} more={`${number(questions.allowed + questions.denied)} answered by people`} />
         <Tile name="Allowed" value={allowed === undefined ? "–" : `${allowed} %`} more={`${number(questions.allowed)} allowed, ${number(questions.denied)} denied`} />
         <Tile name="Nobody answered" value={number(questions.expired)} more={`${number(questions.settled)} settled by rules`} />
-        <Tile name="Running now" value={number(now.running)} more={`${number(now.queued)} wait for a place`} />
-        <Tile name="Approvers connected" value={number(now.approvers)} more={`${number(now.ledgerQueue)} changes wait for the record`} />
+        <Tile name="Running now" value={number(now.running)} more={`${number(now.queued)} wait for a free slot`} />
+        <Tile name="Approvers connected" value={number(now.approvers)} more={`${number(now.ledgerQueue)} records still to be written`} />
       </dl>
       <div class="panels wide">
         <Asked figures={figures} />
@@ -96,7 +96,7 @@ const Table = ({ label, head, children }: { label: string; head: string[]; child
 
 const WIDTH = 720;
 const HEIGHT = 200;
-const LEFT = 40;
+const LEFT = 52;
 const BOTTOM = 22;
 
 /** Questions by agent and time: a stacked bar for each part of the stretch. */
@@ -112,7 +112,7 @@ function Asked({ figures }: { figures: Figures }) {
   return (
     <section class="panel" aria-labelledby="asked-title">
       <h2 id="asked-title">Questions by agent and time</h2>
-      {questions.asked === 0 ? <p class="hint">Nothing was asked.</p> : (
+      {questions.asked === 0 ? <p class="hint">Nothing was asked. <a href="#/inbox">The inbox</a> says what is connected, and sends a test question.</p> : (
         <>
           <svg class="chart" id="asked-chart" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={`${number(questions.asked)} questions in ${drawn.length} parts of ${duration(partMs)}; the most in one part are ${number(Math.max(...drawn.map(({ total }) => total)))}. The table below has the numbers of each agent.`}>
             {[0, 0.5, 1].map((part) => {
@@ -129,7 +129,7 @@ function Asked({ figures }: { figures: Figures }) {
                     y -= tall(count);
                     return <rect key={colour} class={`series-${colour}`} x={x + 1} y={y} width={Math.max(wide - 2, 1)} height={tall(count)} />;
                   })}
-                  {place % every === 0 && <text class="axis" x={x + 1} y={HEIGHT - 6}>{when(atMs)}</text>}
+                  {place % every === 0 && <text class={place % (2 * every) === 0 ? "axis" : "axis between"} x={x + 1} y={HEIGHT - 6}>{when(atMs)}</text>}
                 </g>
               );
             })}
@@ -188,7 +188,7 @@ function Runs({ figures: { runs, reasons } }: { figures: Figures }) {
   return (
     <section class="panel" aria-labelledby="runs-title">
       <h2 id="runs-title">{`Runs (${number(all)})`}</h2>
-      {all === 0 ? <p class="hint">Nothing ran.</p> : (
+      {all === 0 ? <p class="hint">Nothing ran. Try it with <code>countersign exec -- date</code>.</p> : (
         <Table label="Runs by state" head={["State", "Runs", "Share"]}>
           {runs.map(({ status, count }) => (
             <tr key={status}>

@@ -140,7 +140,7 @@ function Form<Made>({ id, title, hint, go, scopes, chosen, make, shown, changed 
       <p class="hint">{hint}</p>
       <div class="fields">
         <div class="field">
-          <label for={`${id}-name`}>Name, as the record has it</label>
+          <label for={`${id}-name`}>Name, as it appears in the record</label>
           <input id={`${id}-name`} type="text" maxLength={100} autocomplete="off" value={name} onInput={(event) => setName(event.currentTarget.value)} />
         </div>
         <fieldset class="scopes">

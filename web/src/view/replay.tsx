@@ -4,10 +4,11 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { json, Refused } from "../api/api.ts";
 import type { Frames, Run } from "../api/types.ts";
-import { advanced, at, developed, found, lineOf, type Picture } from "../pure/replay.ts";
-import { duration, visible } from "../pure/text.ts";
+import { advanced, at, developed, found, type Picture } from "../pure/replay.ts";
+import { duration } from "../pure/text.ts";
 import { failed } from "../shell.ts";
 import { Wrong } from "./common.tsx";
+import { Screen } from "./screen.tsx";
 
 const TICK_MS = 40;
 const IDLE_MS = 2000;
@@ -136,20 +137,6 @@ export function Replay({ run }: { run: Run }) {
           {isCut && <p class="hint">The recording goes on; this player shows it until here. <code>countersign runs replay</code> shows all of it.</p>}
         </>
       )}
-    </div>
-  );
-}
-
-/** The cells of a moment, a line for each row. */
-function Screen({ picture: { rows, cursor }, words }: { picture: Picture; words: string }) {
-  const wanted = words.toLowerCase();
-  return (
-    <div class="screen" dir="ltr">
-      {rows.map((texts, row) => (
-        <div key={row} class={`screen-row${wanted && lineOf(texts).toLowerCase().includes(wanted) ? " hit" : ""}${cursor?.[0] === row + 1 ? " at" : ""}`}>
-          {texts.length ? texts.map(({ text, look }, place) => <span key={place} class={look ? `look ${look}` : undefined}>{visible(text)}</span>) : "\u00a0"}
-        </div>
-      ))}
     </div>
   );
 }

@@ -11,10 +11,11 @@ import { useValue } from "../state.ts";
 import { useAgents } from "./agents.ts";
 import { Cancel } from "./cancel.tsx";
 import { Fact, Mono, Time, Wrong } from "./common.tsx";
-import { Filter, type FilterField, Listing, query, useFilter } from "./listing.tsx";
+import { dayOf, Filter, type FilterField, Listing, query, useFilter } from "./listing.tsx";
 import { LiveOutput } from "./live-output.tsx";
 import { Output } from "./output.tsx";
 import { usePaged } from "./paged.ts";
+import { Story } from "./story.tsx";
 
 const STATES = ["running", "completed", "failed", "denied", "cancelled", "lost", "queued", "approval-pending"] as const;
 
@@ -23,12 +24,13 @@ export function Runs() {
   const fields: FilterField[] = [
     { key: "agent", title: "Agent", choices: agents },
     { key: "status", title: "State", choices: [["", "Any state"], ...STATES.map((state) => [state, runStatus(state).label] as const)] },
+    { key: "day", title: "Day", kind: "day" },
     { key: "q", title: "Text of the command", hint: "git push" },
   ];
-  const { agent, status, q } = useFilter(fields);
+  const { agent, status, day, q } = useFilter(fields);
   const hint = useValue(hints.runs) + useValue(hints.all);
-  const list = usePaged<Run>(`/v1/runs?${query({ limit: "50", agentId: agent, status, q })}`, ({ runId }) => runId, hint);
-  const isNarrowed = Boolean(agent || status || q);
+  const list = usePaged<Run>(`/v1/runs?${query({ limit: "50", agentId: agent, status, ...dayOf(day), q })}`, ({ runId }) => runId, hint);
+  const isNarrowed = Boolean(agent || status || day || q);
   return (
     <>
       <Filter view="runs" fields={fields} />
@@ -53,6 +55,7 @@ function Row({ run, changed }: { run: Run; changed: () => void }) {
         {isOpen && (
           <>
             <RunFacts run={run} />
+            {may("read") && <Story run={run} />}
             {isLive && may("admin") && <Cancel run={run} changed={changed} />}
             {run.startedAtMs !== undefined && run.outputBytes > 0 && <Recording run={run} />}
             {isLive ? <LiveOutput runId={run.runId} ended={changed} /> : run.startedAtMs !== undefined && (run.outputBytes > 0 ? <Output key={run.status} run={run} /> : <p class="hint">No output.</p>)}

@@ -64,12 +64,12 @@ function Row({ session, changed }: { session: ProcessSession; changed: () => voi
               <Fact name="Session"><Mono text={session.sessionKey} /></Fact>
             </dl>
             {isLive && <End session={session} changed={changed} />}
-            {isLive && session.stdinOpen && (may("exec") ? <SessionInput session={session} changed={changed} /> : (
-              <p class="hint">You can look at it. To write to it, sign in with a token that has the scopes exec and read. Such a token can never answer requests.</p>
-            ))}
             {isLive ? <SessionOutput session={session} ended={changed} /> : (
               <div class="run-output">{session.tail ? <pre class="output" tabIndex={0} role="group" aria-label="The last output">{visibleOutput(session.tail)}</pre> : <p class="hint">No output.</p>}</div>
             )}
+            {isLive && session.stdinOpen && (may("exec") ? <SessionInput session={session} changed={changed} /> : (
+              <p class="hint">You can look at it. To write to it, sign in with a token that has the scopes exec and read. Such a token can never answer requests.</p>
+            ))}
           </>
         )}
       </div>

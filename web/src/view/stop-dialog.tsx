@@ -11,8 +11,8 @@ import { type Deed, refreshStop, standing, wanted } from "./stop.tsx";
 
 const WORDS: Record<Deed, { title: string; text: string; go: string }> = {
   stop: { title: "Stop everything", text: "Nothing starts any more, for any agent, and every waiting request is denied.", go: "Stop everything" },
-  kill: { title: "End what still runs", text: "Nothing starts any more, for any agent, and every waiting request is denied.", go: "End what runs" },
-  resume: { title: "Let everything go on", text: "Agents may run commands again, as policy allows. What the stop denied stays denied.", go: "Go on" },
+  kill: { title: "End what is running", text: "Nothing starts any more, for any agent, and every waiting request is denied.", go: "End it" },
+  resume: { title: "Resume", text: "Agents may run commands again, as policy allows. What the stop denied stays denied.", go: "Resume" },
 };
 
 export function StopDialog() {
@@ -59,9 +59,9 @@ export function StopDialog() {
       }}>
         <h2 id="stop-title">{title}</h2>
         <p id="stop-text">{text}</p>
-        <label for="stop-reason">Why? Those who are refused read it, and the record keeps it.</label>
+        <label for="stop-reason">Why? Agents that are refused see it, and the record keeps it.</label>
         <input ref={field} type="text" id="stop-reason" maxLength={2000} required autocomplete="off" value={reason} onInput={(event) => setReason(event.currentTarget.value)} />
-        <label class="check" id="stop-kill-field" hidden={deed !== "stop"}><input type="checkbox" id="stop-kill" checked={kills} onChange={(event) => setKills(event.currentTarget.checked)} /> <span>End what runs now, too</span></label>
+        <label class="check" id="stop-kill-field" hidden={deed !== "stop"}><input type="checkbox" id="stop-kill" checked={kills} onChange={(event) => setKills(event.currentTarget.checked)} /> <span>Also end what is running</span></label>
         <Wrong id="stop-problem" text={problem} />
         <p class="dialog-end">
           <button type="button" class="quiet" id="stop-back" onClick={() => wanted.set(undefined)}>Back</button>{" "}

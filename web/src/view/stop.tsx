@@ -51,15 +51,15 @@ export function Stopped() {
           <>
             <h2 id="stopped-title">Everything is stopped</h2>
             {stop && <p>Since <time dateTime={new Date(stop.atMs).toISOString()}>{new Date(stop.atMs).toLocaleString("en")}</time>, by <bdi>{visible(stop.by.name)}</bdi>: <bdi class="why">{visible(stop.reason)}</bdi></p>}
-            <p>Nothing starts and nothing is asked. {stop?.killedBy ? "What ran was ended." : "What ran before goes on."}</p>
+            <p>Nothing starts, and no questions are asked. {stop?.killedBy ? "What was running has been ended." : "What was running continues."}</p>
             {stop && !stop.durable && <p>The record cannot be written at the moment: if the server ends before it can, the stop ends with it.</p>}
-            {proposed && <p><bdi>{visible(proposed.name)}</bdi> wants everything to go on. That takes an admin of another owner.</p>}
+            {proposed && <p><bdi>{visible(proposed.name)}</bdi> wants to resume. That takes an admin of another owner.</p>}
           </>
         )}
       </div>
       <p class="stopped-end">
-        <button type="button" class="quiet" id="stop-kill-open" hidden={!stopped || !mayStop() || Boolean(stop?.killedBy)} onClick={() => wanted.set("kill")}>End what still runs</button>
-        <button type="button" id="resume-open" hidden={!stopped || !may("admin")} onClick={() => wanted.set("resume")}>Let everything go on</button>
+        <button type="button" class="quiet" id="stop-kill-open" hidden={!stopped || !mayStop() || Boolean(stop?.killedBy)} onClick={() => wanted.set("kill")}>End what is running</button>
+        <button type="button" id="resume-open" hidden={!stopped || !may("admin")} onClick={() => wanted.set("resume")}>Resume</button>
       </p>
     </section>
   );

@@ -53,7 +53,7 @@ pub enum ConfigFileError {
 }
 
 /// The hash by which a content of the file is named: SHA-256 in hex; with `missing:` before it without a file.
-pub(super) fn content_hash(text: Option<&str>) -> String {
+pub fn content_hash(text: Option<&str>) -> String {
     let hash = hex(&Sha256::digest(text.unwrap_or_default()));
     match text {
         Some(_) => hash,

@@ -42,7 +42,7 @@ mod config_view;
 mod edit;
 mod key_path;
 
-pub use config_file::{ConfigFile, ConfigFileError, StagedConfig};
+pub use config_file::{ConfigFile, ConfigFileError, StagedConfig, content_hash};
 pub use config_view::{ConfigPart, config_part, config_text, config_values};
 pub use countersign_domain::ElevatedLevel;
 pub use edit::{EditError, Edited, KeyEdit, config_edit, preset_edits};

@@ -21,8 +21,8 @@ use countersign_config::{
         store::{DocumentStatus, DocumentStore, Pending, Snapshot},
     },
     settings::{
-        ConfigFile, PolicyConfig, PolicyText, Settings, SettingsStore, StagedConfig, StateDir, WaitsFor,
-        Widening,
+        ConfigFile, KeyEdit, PolicyConfig, PolicyText, Settings, SettingsStore, StagedConfig, StateDir,
+        WaitsFor, Widening, config_edit, content_hash,
     },
 };
 use countersign_domain::{Actor, UnixMillis};
@@ -376,6 +376,13 @@ impl AcceptedPolicy {
         })
     }
 
+    /// The accepted document, while a change of it is pending.
+    pub(super) fn accepted_document(&self) -> Option<Arc<Snapshot>> {
+        let state = self.lock();
+        state.document.control.pending()?;
+        state.document.accepted()
+    }
+
     /// Whether nobody widens the policy alone.
     pub(super) fn takes_two(&self) -> bool {
         self.settings.current().server.approvals.widening == Widening::Ask
@@ -423,6 +430,39 @@ impl AcceptedPolicy {
             state.revision += 1;
             state.in_effect = None;
             self.keep(&state, PolicyFile::Document);
+        }
+    }
+
+    /// The same of `openclaw.json`, for what only takes away: it stays away if the pending change is rejected.
+    /// `edits` says how a text of the file is changed.
+    pub(super) fn amend_config(&self, edits: impl FnOnce(Option<&str>) -> Option<Vec<KeyEdit>>) {
+        let mut state = self.lock();
+        if state.config.control.pending().is_none() {
+            return;
+        }
+        let Some(before) = state.config.accepted() else {
+            return;
+        };
+        let text = before.text.as_deref();
+        let edited = edits(text).map(|edits| config_edit(text, &edits, self.settings.state_dir()));
+        let Some(Ok(edited)) = edited else { return };
+        if !edited.changed {
+            return;
+        }
+        let content = Content {
+            hash: content_hash(Some(&edited.text)),
+            value: Arc::new(ConfigContent {
+                text: Some(edited.text),
+                policy: Some(edited.policy),
+            }),
+        };
+        if !config_allows(&before, &content.value).is_empty() {
+            return;
+        }
+        if state.config.control.amend(content, config_allows) != Step::Same {
+            state.revision += 1;
+            state.in_effect = None;
+            self.keep(&state, PolicyFile::Config);
         }
     }
 

@@ -14,7 +14,7 @@ use super::{
     session::Session,
 };
 
-use crate::reply::StorageTrouble;
+use crate::{records::OutputBytes, reply::StorageTrouble};
 
 /// Bytes read at once.
 const STEP: usize = 64 * 1024;
@@ -55,6 +55,34 @@ pub struct SessionFollower {
     is_over: bool,
 }
 
+/// A caller who looks at the terminal of a session.
+#[derive(Debug)]
+pub struct TerminalWatch {
+    processes: Arc<Processes>,
+    session: ProcessSession,
+    /// How much output there was at the last look; `None` before the first one.
+    seen: Option<Seen>,
+    is_over: bool,
+}
+
+/// How much of the output of a run there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Seen {
+    /// So many bytes, of a run that goes on.
+    SoFar(u64),
+    /// All of it.
+    All,
+}
+
+/// What a caller who looks at a terminal gets next.
+#[derive(Debug)]
+pub enum Watched {
+    /// There is more in the recording than before.
+    More(OutputBytes),
+    /// The session has ended, and all of its recording was there before.
+    Ended(Box<Session>),
+}
+
 /// A caller who follows the output of a run, which may not have started yet.
 #[derive(Debug)]
 pub struct RunFollower {
@@ -90,6 +118,32 @@ impl Processes {
         Ok(SessionFollower {
             output: Growing::new(self, session.run.id.clone(), after, form),
             session,
+            is_over: false,
+        })
+    }
+
+    /// Looks at the terminal of a session.
+    ///
+    /// # Errors
+    /// [`ProcessError`] when there is no such session for this caller, or it has no terminal.
+    pub async fn watch_terminal(
+        self: &Arc<Self>,
+        caller: &Principal,
+        agent: Option<AgentId>,
+        id: &str,
+    ) -> Result<TerminalWatch, ProcessError> {
+        let scope = self.session_scope(caller, agent)?;
+        let session = self.find_session(&scope, id).await?;
+        if session.kind != ProcessKind::Run || !session.run.pty {
+            return Err(ProcessError::Invalid {
+                path: "encoding",
+                message: "the session has no terminal, so it has no screen".to_owned(),
+            });
+        }
+        Ok(TerminalWatch {
+            processes: Arc::clone(self),
+            session,
+            seen: None,
             is_over: false,
         })
     }
@@ -184,6 +238,54 @@ impl SessionFollower {
         self.is_over = true;
         let session = processes.session_view(session);
         Ok(Some(Followed::Ended(Box::new(session))))
+    }
+}
+
+impl TerminalWatch {
+    /// What comes next; `None` after the end.
+    ///
+    /// # Errors
+    /// [`StorageTrouble`]; calling again tries again.
+    ///
+    /// # Cancel safety
+    /// Cancelled, it has lost nothing.
+    pub async fn next(&mut self) -> Result<Option<Watched>, StorageTrouble> {
+        if self.is_over {
+            return Ok(None);
+        }
+        let Self {
+            processes,
+            session,
+            seen,
+            ..
+        } = self;
+        loop {
+            // Before the look, so that nothing falls between it and the wait.
+            let live = processes.live.unfinished(&session.run.id);
+            let mut changes = live.as_ref().map(|live| live.watch_seen());
+            let now = changes
+                .as_mut()
+                .map_or(Seen::All, |changes| Seen::SoFar(*changes.borrow_and_update()));
+            if *seen != Some(now)
+                && let Some(recording) = processes.records.recording(&session.run).await?
+            {
+                *seen = Some(now);
+                return Ok(Some(Watched::More(recording)));
+            }
+            let (Some(live), Some(mut changes)) = (live, changes) else {
+                break;
+            };
+            tokio::select! {
+                // The sender lives as long as `live`.
+                _changed = changes.changed() => {}
+                _ended = live.ended() => {}
+            }
+        }
+        let now = processes.ledger.process_session(&session.id).await?;
+        let session = now.unwrap_or_else(|| session.clone());
+        let session = processes.session_view(session);
+        self.is_over = true;
+        Ok(Some(Watched::Ended(Box::new(session))))
     }
 }
 

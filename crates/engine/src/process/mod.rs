@@ -19,7 +19,7 @@ mod state;
 
 use std::{sync::Arc, time::Duration};
 
-pub use follow::{Followed, OutputForm, RunFollowed, RunFollower, SessionFollower};
+pub use follow::{Followed, OutputForm, RunFollowed, RunFollower, SessionFollower, TerminalWatch, Watched};
 pub use input::Input;
 pub use paging::LogPage;
 pub use reader::OutputText;

@@ -70,6 +70,8 @@ pub(super) fn stream(operation: &str) -> Option<Value> {
         "stream_process_session" => json!({
             "oneOf": [
                 frame(&json!({"type": "string", "enum": ["output"]}), &reference("ProcessOutput")),
+                frame(&json!({"type": "string", "enum": ["screen"]}), &reference("Frame")),
+                frame(&json!({"type": "string", "enum": ["lost"]}), &json!({"type": "object", "required": ["message"], "properties": {"message": {"type": "string"}}})),
                 frame(&json!({"type": "string", "enum": ["end"]}), &reference("ProcessSession")),
             ],
         }),

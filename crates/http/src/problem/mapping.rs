@@ -19,6 +19,7 @@ use countersign_engine::{
     mutes::MuteError,
     preset::PresetError,
     process::ProcessError,
+    rejection::RejectionError,
     reply::{
         CancelError, DecideError, Denial, ExecError, MachineFault, PatchFailure, ReviseError, StorageTrouble,
         TakeBackError,
@@ -584,6 +585,15 @@ impl From<ConfigError> for Problem {
             .with_hint(Some(hint(&["doctor"]))),
             ConfigError::File(error) => config_file_problem(error),
             ConfigError::Storage(trouble) => trouble.into(),
+        }
+    }
+}
+
+impl From<RejectionError> for Problem {
+    fn from(error: RejectionError) -> Self {
+        match error {
+            RejectionError::Config(error) => error.into(),
+            RejectionError::Document(error) => error.into(),
         }
     }
 }

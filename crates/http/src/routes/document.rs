@@ -15,7 +15,10 @@ use utoipa::{
     },
 };
 
-use countersign_engine::document::{Acceptance, Hashed, Refused};
+use countersign_engine::{
+    document::{Acceptance, Hashed, Refused},
+    rejection::Rejection,
+};
 use countersign_wire::policy::DocumentBody;
 
 use super::policy;
@@ -39,6 +42,7 @@ pub(super) fn router() -> RouteTable {
     RouteTable::new()
         .routes(routes!(document, replace))
         .routes(routes!(accept))
+        .routes(routes!(reject))
 }
 
 /// An approvals document of version 1. In an answer the socket's token is left out; in a request, what is left out
@@ -96,12 +100,12 @@ impl QueryForm for ReplaceQuery {
     }
 }
 
-/// Which edit is accepted.
+/// Which edit it is.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = AcceptedEdit)]
 struct AcceptBody {
-    /// The hash of the document, or of the `openclaw.json`, that is to count.
+    /// The hash of the file as it is.
     hash: String,
 }
 
@@ -111,8 +115,7 @@ struct AcceptBody {
     responses(
         (status = OK, body = DocumentWire, headers(
             ("ETag" = String, description = "The document's hash, quoted."),
-            ("Countersign-Policy" = String, description = "`in-force`, or `held` while it is an edit that an admin \
-                has to accept before it counts."),
+            ("Countersign-Policy" = String, description = "`in-force`, or `held` while it waits to be accepted."),
         )),
         (status = CONFLICT, description = "document-refused"),
     ),
@@ -189,8 +192,7 @@ async fn replace(
     Ok(response)
 }
 
-/// Accepts a change of the approvals document, of `openclaw.json` or of `countersign.toml` that is held: an edit from
-/// outside, or what takes a second person. What is in force needs no acceptance: then this only says what it is.
+/// Accepts a held change of the approvals document, of `openclaw.json` or of `countersign.toml`. Without one it only says what is in force.
 #[utoipa::path(
     post, path = "/v1/policy/document/accept", tag = "policy", operation_id = "accept_policy_document",
     request_body = AcceptBody,
@@ -217,6 +219,39 @@ async fn accept(
              owners; an admin of another owner accepts it",
         )),
         Acceptance::Other { current } => Err(Problem::new(
+            Code::BaseHashMismatch,
+            "no edit with this hash is waiting",
+        )
+        .with(|body| body.current_hash = Some(current))),
+    }
+}
+
+/// Rejects a held change of the approvals document or of `openclaw.json`: the file says again what was accepted.
+#[utoipa::path(
+    post, path = "/v1/policy/document/reject", tag = "policy", operation_id = "reject_policy_document",
+    request_body = AcceptBody,
+    responses(
+        (status = OK, body = DocumentBody),
+        (status = BAD_REQUEST, description = "invalid-request"),
+        (status = CONFLICT, description = "document-refused, document-lock-stale"),
+        (status = PRECONDITION_FAILED, description = "base-hash-mismatch"),
+        (status = SERVICE_UNAVAILABLE, description = "document-locked, storage-unavailable"),
+    ),
+    security(("token" = ["admin"])),
+)]
+async fn reject(
+    caller: Caller<Admin>,
+    State(state): State<AppState>,
+    _query: QueryOf<()>,
+    JsonBody(AcceptBody { hash }): JsonBody<AcceptBody>,
+) -> Result<JsonReply<DocumentBody>, Problem> {
+    match state.policy_admin().reject_edit(&caller.actor, &hash).await? {
+        Rejection::Undone(view) => Ok(JsonReply(policy::document(*view))),
+        Rejection::Yours => Err(Problem::field(
+            "hash",
+            "this change is in countersign.toml, which no server writes: set the values back in the file",
+        )),
+        Rejection::Other { current } => Err(Problem::new(
             Code::BaseHashMismatch,
             "no edit with this hash is waiting",
         )

@@ -210,7 +210,7 @@ async fn clear(
 /// Obeys the directives in a text of a person (`/exec`, `/elevated`, `/approve`) and hands back the rest.
 ///
 /// The token vouches for the sender. A sender who may not use directives changes nothing, and reads so in `reply`. A
-/// text with `/approve` needs a token with scope `approve` besides, no matter who the sender is.
+/// text with `/approve` also needs a token with scope `approve`.
 #[utoipa::path(
     post, path = "/v1/sessions/{sessionKey}/commands", tag = "sessions", operation_id = "post_session_command",
     params(("sessionKey" = SessionKey, Path), OwnerQuery),

@@ -227,6 +227,23 @@ pub fn events_from(
     }
 }
 
+/// Where the last complete frame ends of those that begin at `start` or later. What follows is still being written.
+///
+/// # Errors
+/// What the reader answers.
+pub fn complete_until(spool: impl Read + Seek, start: u64) -> io::Result<u64> {
+    let mut frames = Frames::open_at(spool, start)?;
+    let mut end = start;
+    while let Some((_kind, left)) = frames.next_frame()? {
+        if frames.is_torn {
+            break;
+        }
+        frames.skip(left)?;
+        end = frames.at();
+    }
+    Ok(end)
+}
+
 fn pieces(
     mut payload: impl Read,
     buffer: &mut [u8],
@@ -425,6 +442,24 @@ mod tests {
             append(&mut file, *stream, bytes).unwrap();
         }
         file
+    }
+
+    #[test]
+    fn a_frame_that_is_still_written_is_not_complete() {
+        let file = spool(&[(OUT, b"one"), (ERR, b"second")]);
+        let first = u64::try_from(HEADER_BYTES + 3).unwrap();
+        let whole = u64::try_from(file.len()).unwrap();
+        for cut in 0..=file.len() {
+            let present = Cursor::new(file.get(..cut).unwrap());
+            let expected = match u64::try_from(cut).unwrap() {
+                cut if cut >= whole => whole,
+                cut if cut >= first => first,
+                _ => 0,
+            };
+            assert_eq!(complete_until(present, 0).unwrap(), expected, "{cut}");
+        }
+        assert_eq!(complete_until(Cursor::new(&file), first).unwrap(), whole);
+        assert_eq!(complete_until(Cursor::new(&file), whole).unwrap(), whole);
     }
 
     fn read(file: &[u8], selection: Selection, start: u64, end: u64) -> Vec<u8> {

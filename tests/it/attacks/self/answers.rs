@@ -65,6 +65,7 @@ async fn a_token_that_asks_decides_by_no_edge() {
             assert_eq!(refused.problem(403, "forbidden")["requiredScope"], "approve");
             for (path, body) in [
                 ("/v1/policy/document/accept", json!({ "hash": "0" })),
+                ("/v1/policy/document/reject", json!({ "hash": "0" })),
                 ("/v1/policy/preset", json!({ "preset": "yolo" })),
                 ("/v1/agents/main/allowlist", json!({ "pattern": "/bin/true" })),
                 ("/v1/tokens", json!({ "name": "x", "scopes": ["approve"] })),

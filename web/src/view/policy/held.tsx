@@ -35,7 +35,7 @@ export function Held({ effective, changed }: { effective: EffectivePolicy; chang
 
 function Edit({ waiting: { id, file, edit, then }, changed }: { waiting: Waiting; changed: () => Promise<void> }) {
   const { hash, sinceMs, allows, proposedBy = [], changes = [], moreChanges = 0 } = edit;
-  const [isAccepted, setAccepted] = useState(false);
+  const [isSettled, setSettled] = useState(false);
   const people = proposedBy.map(({ name }) => visible(name)).join(", ");
   const title = `held-${id}-title`;
   return (
@@ -61,14 +61,24 @@ function Edit({ waiting: { id, file, edit, then }, changed }: { waiting: Waiting
           <Confirm name="Accept this change…" act={`accept-${id}`} question="Let it allow what is listed above?" yes="Accept it" done="The change is accepted." changed={() => void changed()}
             run={async () => {
               await json("POST", "/v1/policy/document/accept", { body: { hash } });
-              setAccepted(true);
+              setSettled(true);
               await seePolicy().catch((error: unknown) => {
                 if (!(error instanceof Refused)) throw error;
               });
             }} />
-          <p class="hint" hidden={isAccepted}>To turn it down, set the values back in the forms below, or put the file right. A change that no longer allows more stops waiting. On the command line: <Mono text={`countersign policy accept ${hash.slice(0, 12)}…`} /> accepts it.</p>
+          {id !== "server" && (
+            <Confirm name="Reject this change…" act={`reject-${id}`} question={`Put ${file} back to what was accepted? All that is listed above is undone, also what it takes away.`} yes="Reject it" done="The change is rejected." changed={() => void changed()}
+              run={async () => {
+                await json("POST", "/v1/policy/document/reject", { body: { hash } });
+                setSettled(true);
+                await seePolicy().catch((error: unknown) => {
+                  if (!(error instanceof Refused)) throw error;
+                });
+              }} />
+          )}
+          <p class="hint" hidden={isSettled}>{id === "server" ? "To reject it, set the values back in the file: no server writes it. " : ""}On the command line: <Mono text={`countersign policy accept ${hash.slice(0, 12)}…`} />{id !== "server" && <> or <Mono text="reject" /></>}.</p>
         </>
-      ) : <p class="hint">An admin can accept it, here or with <code>countersign policy accept</code>.</p>}
+      ) : <p class="hint">An admin can accept or reject it, here or with <code>countersign policy accept</code> and <code>reject</code>.</p>}
     </section>
   );
 }
@@ -80,8 +90,8 @@ function Row({ change: { what, before, after } }: { change: PolicyChange }) {
   return (
     <tr>
       <th scope="row"><bdi>{visible(what)}</bdi></th>
-      <td>{before === undefined ? <span class="unset">not there</span> : <code dir="ltr">{parts ? parts.filter(({ kind }) => kind !== "new").map(({ kind, text }, index) => (kind === "gone" ? <del key={index}>{text}</del> : text)) : <del>{visible(before)}</del>}</code>}</td>
-      <td>{after === undefined ? <span class="unset">not there any more</span> : <code dir="ltr">{parts ? parts.filter(({ kind }) => kind !== "gone").map(({ kind, text }, index) => (kind === "new" ? <ins key={index}>{text}</ins> : text)) : <ins>{visible(after)}</ins>}</code>}</td>
+      <td data-name="Before">{before === undefined ? <span class="unset">not there</span> : <code dir="ltr">{parts ? parts.filter(({ kind }) => kind !== "new").map(({ kind, text }, index) => (kind === "gone" ? <del key={index}>{text}</del> : text)) : <del>{visible(before)}</del>}</code>}</td>
+      <td data-name="After">{after === undefined ? <span class="unset">not there any more</span> : <code dir="ltr">{parts ? parts.filter(({ kind }) => kind !== "gone").map(({ kind, text }, index) => (kind === "new" ? <ins key={index}>{text}</ins> : text)) : <ins>{visible(after)}</ins>}</code>}</td>
     </tr>
   );
 }

@@ -8,13 +8,14 @@ import { hints } from "../../hints.ts";
 import { brief } from "../../pure/text.ts";
 import { failed, gone, looker, may } from "../../shell.ts";
 import { useValue } from "../../state.ts";
-import { Fact, Mono, Wrong } from "../common.tsx";
+import { Mono, Wrong } from "../common.tsx";
 import { Forecast } from "./forecast.tsx";
 import { Held } from "./held.tsx";
 import { type Field, Form, type Known, type Values } from "./form.tsx";
 import { Presets } from "./presets.tsx";
 import { MOST_SHOWN, type Rule, Rules } from "./rules.tsx";
 import { Settings } from "./settings.tsx";
+import { Suggestions } from "./suggestions.tsx";
 import { Backtest, Cases } from "./trials.tsx";
 import { Try } from "./try.tsx";
 
@@ -105,7 +106,7 @@ export function Policy() {
       {all && (
         <div class="panels" data-agent={all.agent}>
           <Held effective={all.effective} changed={saved} />
-          <InForce effective={all.effective} />
+          <InForce effective={all.effective} lists={all.lists} />
           <Try key={`try-${all.agent}`} agentId={all.agent === ALL ? undefined : all.agent} />
           <Presets key={`presets-${all.agent}`} who={all.who} agentId={all.agent === ALL ? undefined : all.agent} here={all.here} changed={saved} />
           <Form id="policy-document" title="Approvals document" hint="What exec-approvals.json says. The stricter of document and settings is in effect." fields={DOCUMENT_FIELDS}
@@ -119,6 +120,7 @@ export function Policy() {
           ))}
           <Cases />
           <Backtest key={`backtest-${all.agent}`} agentId={all.agent === ALL ? undefined : all.agent} waits={Boolean(all.effective.document.held ?? all.effective.configHeld)} />
+          <Suggestions key={`suggestions-${all.agent}`} agentId={all.agent === ALL ? undefined : all.agent} changed={saved} />
           <Forecast hint={hint} />
           <Settings items={all.settings} />
         </div>
@@ -127,22 +129,43 @@ export function Policy() {
   );
 }
 
-function InForce({ effective: { security, ask, askFallback, host, node, approvalsApply, onNode } }: { effective: EffectivePolicy }) {
+/** Where what a row says is changed: the form for the file that says it, and the field in it. */
+function placeOf(key: string, source: string): string {
+  if (key === "host" || key === "node") return `policy-binding-${key}`;
+  return key === "askFallback" || source.startsWith("exec-approvals.json") ? `policy-document-${key}` : `policy-settings-${key}`;
+}
+
+/** The policy in one table: what is in effect, what says so, and the way to the form that changes it. */
+function InForce({ effective: { security, ask, askFallback, host, node, approvalsApply, onNode }, lists }: { effective: EffectivePolicy; lists: Loaded["lists"] }) {
   const remark = !approvalsApply
     ? "Commands go to a sandbox, where no approvals apply. Security and ask are what would apply on this machine."
     : onNode ? `Commands go to a node, whose own approvals document applies there instead of this one${onNode.document === "unknown" ? "; it is not known here" : ""}.` : "";
-  const rows = [["Security", security], ["Ask", ask], ["When nobody answers", askFallback], ["Where", host], ["Node", node]] as const;
+  const rows = [["security", "Security", security], ["ask", "Ask", ask], ["askFallback", "When nobody answers", askFallback], ["host", "Where", host], ["node", "Node", node]] as const;
+  const count = ({ items, more }: { items: readonly Rule[]; more: boolean }) => `${items.length}${more ? " or more" : ""}`;
   return (
     <section class="panel" id="policy-force" aria-labelledby="policy-force-title">
       <h2 id="policy-force-title">Effective policy</h2>
       {remark && <p class="hint">{remark}</p>}
-      <dl class="facts">
-        {rows.map(([title, said]) => said && (
-          <Fact key={title} name={title}><Mono text={said.value} />{said.source === "default" ? " built in" : <> from <Mono text={said.source} /></>}</Fact>
-        ))}
-      </dl>
+      <div class="table-box" tabIndex={0} role="region" aria-label="Values of the effective policy">
+        <table class="figures in-force">
+          <thead><tr><th scope="col">What</th><th scope="col">In effect</th><th scope="col">Set where</th>{may("admin") && <th scope="col">Change</th>}</tr></thead>
+          <tbody>
+            {rows.map(([key, title, said]) => said && (
+              <tr key={key}><th scope="row">{title}</th><td data-name="In effect"><Mono text={said.value} /></td><td data-name="Set where">{said.source === "default" ? "built in" : <Mono text={said.source} />}</td><Change title={title} to={placeOf(key, said.source)} /></tr>
+            ))}
+            <tr><th scope="row">Allowlist</th><td data-name="In effect">{`${count(lists.allowlist)} entries`}</td><td data-name="Set where"><Mono text="exec-approvals.json" /></td><Change title="Allowlist" to="policy-allowlist-pattern" /></tr>
+            <tr><th scope="row">Deny rules</th><td data-name="In effect">{`${count(lists.denylist)} rules`}</td><td data-name="Set where"><Mono text="exec-approvals.json" /></td><Change title="Deny rules" to="policy-denylist-pattern" /></tr>
+          </tbody>
+        </table>
+      </div>
     </section>
   );
+}
+
+/** Goes to the field that changes it. */
+function Change({ title, to }: { title: string; to: string }) {
+  if (!may("admin")) return null;
+  return <td><button type="button" class="quiet" data-change={to} onClick={() => document.getElementById(to)?.focus()}>Change<span class="unseen">{` ${title}`}</span></button></td>;
 }
 
 /** Everything of an agent, as it stands now. */

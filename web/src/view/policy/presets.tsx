@@ -22,7 +22,7 @@ interface Preset {
 
 const PRESETS: readonly Preset[] = [
   { name: "deny-all", title: "Deny everything", sentence: "Nothing runs, and nobody is asked.", values: { security: "deny", ask: "off", askFallback: "deny" } },
-  { name: "cautious", title: "Ask about what is not listed", sentence: "What the allowlist covers runs. A person is asked about the rest, and without an answer it is denied.", values: { security: "allowlist", ask: "on-miss", askFallback: "deny" } },
+  { name: "cautious", title: "Ask about what is not listed", sentence: "What the allowlist covers runs. The rest needs approval, and is denied without an answer.", values: { security: "allowlist", ask: "on-miss", askFallback: "deny" } },
   { name: "yolo", title: "Allow everything", sentence: "Everything runs, and nobody is asked. Deny rules still count.", values: { security: "full", ask: "off", askFallback: "full" } },
 ];
 

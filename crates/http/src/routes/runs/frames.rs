@@ -33,8 +33,8 @@ impl QueryForm for FramesQuery {
     }
 }
 
-/// What a terminal showed during a run, picture by picture, to be shown again without a terminal. Cells are text without control
-/// characters; colours are the nearest of the sixteen of terminals. Of a run that goes on it is what there is so far.
+/// What a terminal showed during a run, picture by picture. Cells are text without control characters. Of a run that goes on it is
+/// what there is so far.
 #[utoipa::path(
     get, path = "/v1/runs/{runId}/recording/frames", tag = "runs", operation_id = "get_run_frames",
     params(("runId" = RunId, Path), FramesQuery),

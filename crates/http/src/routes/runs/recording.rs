@@ -47,8 +47,7 @@ const AHEAD: usize = 4;
 
 /// A run as a recording: its output with its times, the sizes of its terminal, and what was typed where that is kept.
 ///
-/// It is asciicast v3, which players of terminals read. They obey the control sequences in it, as a terminal would. Of a run
-/// that still goes on it is what there is so far; of one on a node, and of one of an older version, all of it comes at once.
+/// It is asciicast v3. Players obey the control sequences in it, as a terminal would. Of a run that goes on it is what there is so far.
 #[utoipa::path(
     get, path = "/v1/runs/{runId}/recording", tag = "runs", operation_id = "get_run_recording",
     params(("runId" = RunId, Path)),
