@@ -212,6 +212,11 @@ pub(crate) async fn preset(context: &Context, client: &Client, args: PresetArgs)
     if dry_run && !changes.is_empty() {
         context.console.note("nothing was changed");
     }
+    if !dry_run && name == Preset::DenyAll {
+        context.console.note(
+            "nothing new runs; what runs already goes on, unless you end it: countersign stop --reason TEXT",
+        );
+    }
     Ok(())
 }
 
