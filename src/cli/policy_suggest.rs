@@ -526,7 +526,7 @@ mod tests {
         let mut explained = json!({ "agentId": "main", "outcome": "ask", "wouldPersist": [exact("/usr/bin/ls", 'a')],
             "host": {"value": "gateway", "source": "", "layers": [], "alternatives": []},
             "security": rule("allowlist"), "ask": rule("on-miss"), "askFallback": rule("deny"), "analysis": {},
-            "env": {"blocked": [], "passed": []}, "needsPerson": false, "approverReachable": true, "diverted": false });
+            "env": {"blocked": [], "passed": []}, "needsPerson": false, "approverReachable": true, "diverted": false, "toAllow": [] });
         let would_answer = |explained: &Value| {
             let explained = serde_json::from_value(explained.clone()).unwrap();
             entry.would_answer(&explained)

@@ -330,9 +330,9 @@ mod tests {
         assert_eq!(
             within(50),
             [
-                "RUN       STATUS    COMMAND",
-                "030ae5a1  approva…  cargo test --workspace --all-…",
-                "97dab165  complet…  ls",
+                "RUN       STATUS          COMMAND",
+                "030ae5a1  approval-pend…  cargo test --workspace …",
+                "97dab165  completed       ls",
             ]
         );
         assert_eq!(within(200), table.lines());

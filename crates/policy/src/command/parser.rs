@@ -113,7 +113,7 @@ pub(crate) fn parse_under(
         texts: Vec::new(),
         variables: Variables::new(grammar, surroundings),
         end: End::Text,
-        depth: 0,
+        room: MAX_DEPTH,
     }
     .list(text.len())
 }
@@ -137,7 +137,8 @@ pub(crate) fn parse_rendered(script: &str) -> Result<List, Finding> {
         texts: Vec::new(),
         variables: Variables::new(grammar, Surroundings::OWN),
         end: End::Text,
-        depth: 0,
+        // What `&` follows stands in braces of its own there.
+        room: 2 * MAX_DEPTH,
     }
     .list(script.len())
 }
@@ -155,8 +156,8 @@ struct Parser<'a> {
     variables: Variables<'a>,
     /// What ends the list that is read.
     end: End,
-    /// How many lists are around it.
-    depth: u8,
+    /// How many lists may still be inside of each other.
+    room: u8,
 }
 
 /// What ends a list.
@@ -450,9 +451,9 @@ impl<'a> Parser<'a> {
             let at = self.cursor.position();
             self.cursor.advance("elif".len());
             self.expect_depth()?;
-            self.depth += 1;
+            self.room -= 1;
             let does = self.choice(&mut other, start)?;
-            self.depth -= 1;
+            self.room += 1;
             let span = self.cursor.span(at, self.cursor.position());
             Some(List {
                 span,
@@ -641,19 +642,19 @@ impl<'a> Parser<'a> {
         self.expect_depth()?;
         let grammar = self.grammar;
         self.grammar.here_documents = false;
-        self.depth += 1;
+        self.room -= 1;
         let outer = std::mem::replace(&mut self.end, end);
         std::mem::swap(&mut self.variables, variables);
         let list = self.list_from(self.cursor.position(), None);
         std::mem::swap(&mut self.variables, variables);
         self.end = outer;
-        self.depth -= 1;
+        self.room += 1;
         self.grammar = grammar;
         list
     }
 
     fn expect_depth(&self) -> Result<(), Finding> {
-        if self.depth < MAX_DEPTH {
+        if self.room > 0 {
             return Ok(());
         }
         let at = self.cursor.position();
@@ -952,7 +953,7 @@ impl<'a> Parser<'a> {
     /// Reads a word, or those that stand for it. A newline in it is not where the text of a here-document begins, which not every reader sees.
     fn words(&mut self, content: Content) -> Result<Vec<Word>, Finding> {
         let at = self.cursor.position();
-        let (rules, grammar, max_segments, depth) = (self.rules, self.grammar, self.max_segments, self.depth);
+        let (rules, grammar, max_segments, room) = (self.rules, self.grammar, self.max_segments, self.room);
         let segments = &mut self.segments;
         let mut commands = |cursor: &mut Cursor<'a>, variables: &mut Variables<'a>| {
             let mut inside = Parser {
@@ -965,10 +966,10 @@ impl<'a> Parser<'a> {
                 texts: Vec::new(),
                 variables: variables.inside(),
                 end: End::Parenthesis,
-                depth: depth + 1,
+                room: room.saturating_sub(1),
             };
             let begins = cursor.position();
-            if depth >= MAX_DEPTH {
+            if room == 0 {
                 let detail = "too many commands inside each other";
                 return cursor.fail(Code::CommandSubstitution, "G10", begins, detail);
             }

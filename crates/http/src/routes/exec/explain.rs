@@ -37,9 +37,9 @@ use crate::{
 
 /// Explains a command: exactly what `POST /v1/exec` would do at this moment. Nothing runs and nothing is stored.
 ///
-/// A command that would be rejected is explained with 200, verdict `reject` and outcome `deny`. Calls that go nowhere
-/// for another reason are refused as they are by `POST /v1/exec`. A token that is bound to agents explains for
-/// these alone. A body with `commands` is that of `POST /v1/exec/explanations`, and answered as there.
+/// A command that would be rejected is explained with 200, verdict `reject` and outcome `deny`. Other refusals are those
+/// of `POST /v1/exec`. A token that is bound to agents explains for these alone. A body with `commands` is answered as
+/// by `POST /v1/exec/explanations`.
 #[utoipa::path(
     post, path = "/v1/exec/explain", tag = "exec", operation_id = "explain_exec",
     request_body = ExecBody,
@@ -89,10 +89,9 @@ pub(super) struct ExplainSeveralBody {
     commands: Vec<ByName<ExecBody>>,
 }
 
-/// Explains up to 100 commands, each as `POST /v1/exec/explain` would. Nothing runs and nothing is stored.
+/// Explains up to 100 commands, each as `POST /v1/exec/explain` would.
 ///
-/// Each counts against the rate of the token; what is over it is `rate-limited` in its result. A command that is refused
-/// changes nothing about the others.
+/// Each counts against the rate of the token; what is over it is `rate-limited` in its result.
 #[utoipa::path(
     post, path = "/v1/exec/explanations", tag = "exec", operation_id = "explain_execs",
     request_body = ExplainSeveralBody,
