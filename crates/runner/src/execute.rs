@@ -12,7 +12,7 @@ use std::{
     ffi::{CStr, CString},
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
-    sync::atomic::Ordering,
+    sync::atomic::{AtomicU8, Ordering},
 };
 
 use rustix::{
@@ -57,6 +57,10 @@ const BUILTIN_FAILED: i32 = 2;
 const MAX_ARGUMENT_BYTES: usize = 128 * 1024 - 1;
 /// Most lists that run in the background of one process (G24); another one begins when one of them has ended.
 const MAX_BACKGROUND: usize = 64;
+/// All values of variables together, in bytes.
+const MAX_VARIABLES: usize = 1024 * 1024;
+/// The exit code of what a shell says of a process that SIGPIPE ended.
+const BROKEN_PIPE: i32 = 128 + libc::SIGPIPE;
 /// The exit code of a patch that does not apply.
 const PATCH_FAILED: i32 = 1;
 
@@ -202,6 +206,7 @@ impl Execution<'_> {
             made: MadeFiles::default(),
             variables: BTreeMap::new(),
             background: RefCell::default(),
+            is_broken: false,
             status: 0,
             word: None,
         };
@@ -578,11 +583,22 @@ struct Leader<'a> {
     /// What variables of the run have. No program gets them.
     variables: BTreeMap<String, Vec<u8>>,
     /// What runs beside it, as far as it has not ended.
-    background: RefCell<Vec<Pid>>,
+    background: RefCell<Vec<Beside>>,
+    /// Whether nobody reads any more what it writes, of which a shell would have ended.
+    is_broken: bool,
     /// The exit code of the last pipeline, `$?`.
     status: i32,
-    /// Where a copy of it says that something was not what was judged. `None` where it makes none.
+    /// What it and its copies share: whether something was not what was judged, then a place for each list that runs beside
+    /// them. `None` where it makes no copies.
     word: Option<SharedBytes>,
+}
+
+/// Something that runs in the background.
+#[derive(Clone, Copy)]
+struct Beside {
+    pid: Pid,
+    /// Its place among those of the run.
+    place: usize,
 }
 
 /// When a copy of the leader ends at the latest.
@@ -604,7 +620,7 @@ impl Leader<'_> {
     fn run(mut self) -> i32 {
         let plan = self.plan;
         if Step::all(&plan.steps).len() > plan.steps.len() {
-            self.word = SharedBytes::new(1).ok();
+            self.word = SharedBytes::new(1 + MAX_BACKGROUND).ok();
         }
         self.list(&plan.steps).unwrap_or(CANNOT_EXECUTE)
     }
@@ -629,6 +645,9 @@ impl Leader<'_> {
             }
             hooks::pause("sup.before-pipeline");
             self.status = self.one_pipeline(pipeline)?;
+            if self.is_broken {
+                break;
+            }
         }
         Ok(self.status)
     }
@@ -646,7 +665,11 @@ impl Leader<'_> {
             Action::Program(program) => {
                 let [input, output] = [rustix::stdio::stdin(), rustix::stdio::stdout()];
                 match self.start(program, input, output)? {
-                    Ok(pid) => Ok(self.wait_for_all(&[pid])),
+                    Ok(pid) => {
+                        let status = self.wait_for_all(&[pid]);
+                        self.is_broken |= status == BROKEN_PIPE && writes_by_itself_in_shells(program);
+                        Ok(status)
+                    }
                     Err(code) => Ok(code),
                 }
             }
@@ -667,13 +690,16 @@ impl Leader<'_> {
                     Err(errno) => Ok(not_copied(errno)),
                 }
             }
-            Action::Not(steps) => Ok(i32::from(self.one_pipeline(steps)? == 0)),
+            Action::Not(steps) => match self.one_pipeline(steps)? {
+                status if self.is_broken => Ok(status),
+                status => Ok(i32::from(status == 0)),
+            },
             Action::Turns { condition, steps } => self.turns(condition, steps),
             Action::Set(setting) => self.set(setting),
             Action::Background(steps) => self.begin(steps),
             Action::Wait => {
                 wait_for_every();
-                self.background.borrow_mut().clear();
+                self.forget_beside(|_ended| true);
                 self.code_of_copies(&[])
             }
             Action::Choice {
@@ -681,7 +707,10 @@ impl Leader<'_> {
                 then,
                 otherwise,
             } => {
-                if self.list(condition)? == 0 {
+                let status = self.list(condition)?;
+                if self.is_broken {
+                    Ok(status)
+                } else if status == 0 {
                     self.list(then)
                 } else if otherwise.is_empty() {
                     Ok(0)
@@ -690,7 +719,9 @@ impl Leader<'_> {
                 }
             }
             builtin @ (Action::PrintDirectory { .. } | Action::Settle { .. }) => {
-                Ok(self.builtin(builtin, rustix::stdio::stdout()))
+                let status = self.builtin(builtin, rustix::stdio::stdout());
+                self.is_broken |= status == BROKEN_PIPE;
+                Ok(status)
             }
         }
     }
@@ -825,9 +856,20 @@ impl Leader<'_> {
 
     /// The arguments of a program with what is put into them.
     fn arguments(&self, program: &Program) -> Result<Result<Vec<u8>, Errno>, Changed> {
-        Ok(self
+        let filled = self
             .filled(&program.arguments, &program.fills)?
-            .map(|(arguments, _)| arguments))
+            .map(|(arguments, _)| arguments);
+        if let Ok(arguments) = &filled
+            && !program.fills.is_empty()
+            && is_read_as_option(arguments)
+        {
+            complain(
+                program.path.to_bytes(),
+                "a value is an option of the program, and none of the shell's own",
+            );
+            return Err(Changed);
+        }
+        Ok(filled)
     }
 
     /// Texts that each end with NUL, with what is put into them, and the exit code of the last list whose output that is.
@@ -840,6 +882,8 @@ impl Leader<'_> {
         let mut filled = Vec::with_capacity(texts.len());
         for (at, argument) in entries(texts).enumerate() {
             let mut begins = 0;
+            let first = filled.len();
+            let is_too_long = |filled: &Vec<u8>| filled.len() - first > MAX_ARGUMENT_BYTES;
             for fill in fills.iter().filter(|fill| place(fill.argument) == at) {
                 let Some(literal) = argument.get(begins..place(fill.from)) else {
                     return Ok(Err(Errno::INVAL));
@@ -860,6 +904,9 @@ impl Leader<'_> {
                         None => return Ok(Err(Errno::INVAL)),
                     },
                 }
+                if is_too_long(&filled) {
+                    return Ok(Err(Errno::TOOBIG));
+                }
                 begins = place(fill.to);
             }
             let Some(literal) = argument.get(begins..) else {
@@ -878,7 +925,7 @@ impl Leader<'_> {
                 Condition::Line { variable, trims, raw } => match read_line() {
                     Ok(Some(line)) if *raw || !line.contains(&b'\\') => {
                         let line = if *trims { trimmed(&line) } else { &line };
-                        self.variables.insert(variable.clone(), line.to_vec());
+                        self.keep(variable, line.to_vec())?;
                         self.status = 0;
                         true
                     }
@@ -899,10 +946,16 @@ impl Leader<'_> {
                 Condition::While(steps) => self.list(steps)? == 0,
                 Condition::Until(steps) => self.list(steps)? != 0,
             };
+            if self.is_broken {
+                return Ok(BROKEN_PIPE);
+            }
             if !goes_on {
                 return Ok(status);
             }
             status = self.list(steps)?;
+            if self.is_broken {
+                return Ok(BROKEN_PIPE);
+            }
         }
     }
 
@@ -916,7 +969,7 @@ impl Leader<'_> {
         match self.filled(value, fills)? {
             Ok((value, status)) => {
                 let value = value.strip_suffix(b"\0").unwrap_or(&value);
-                self.variables.insert(variable.clone(), value.to_vec());
+                self.keep(variable, value.to_vec())?;
                 Ok(status)
             }
             Err(errno) => {
@@ -927,17 +980,98 @@ impl Leader<'_> {
         }
     }
 
+    /// Keeps the value of a variable, as long as all of them together are no more than [`MAX_VARIABLES`].
+    fn keep(&mut self, variable: &str, value: Vec<u8>) -> Result<(), Changed> {
+        self.variables.insert(variable.to_owned(), value);
+        if self.variables.values().map(Vec::len).sum::<usize>() > MAX_VARIABLES {
+            complain(
+                variable.as_bytes(),
+                "the values of the variables are too long together",
+            );
+            return Err(Changed);
+        }
+        Ok(())
+    }
+
+    /// Takes one of the places of the run for what runs beside it.
+    fn take_place(&self) -> Option<usize> {
+        let places = self
+            .word
+            .map(SharedBytes::get)
+            .into_iter()
+            .flatten()
+            .enumerate()
+            .skip(1);
+        let taken = |byte: &AtomicU8| {
+            byte.compare_exchange(0, 1, Ordering::SeqCst, Ordering::SeqCst)
+                .is_ok()
+        };
+        places
+            .into_iter()
+            .find(|(_, byte)| taken(byte))
+            .map(|(place, _)| place)
+    }
+
+    fn give_place_back(&self, place: usize) {
+        if let Some(byte) = self.word.and_then(|word| word.get().get(place)) {
+            byte.store(0, Ordering::SeqCst);
+        }
+    }
+
+    /// Of what runs beside it, these have ended. What a copy that has ended left running keeps its place as long as the run.
+    fn forget_beside(&self, has_ended: impl Fn(Pid) -> bool) {
+        self.background.borrow_mut().retain(|beside| {
+            let ended = has_ended(beside.pid);
+            if ended {
+                self.give_place_back(beside.place);
+            }
+            !ended
+        });
+    }
+
+    /// A place for one more list in the background, once there is one.
+    fn await_place(&self) -> Result<usize, Changed> {
+        loop {
+            if let Some(place) = self.take_place() {
+                return Ok(place);
+            }
+            if self.background.borrow().is_empty() {
+                complain(b"&", "too many commands run in the background");
+                return Err(Changed);
+            }
+            match process::wait_any() {
+                Ok(Some((pid, _ended))) => self.forget_beside(|other| other == pid),
+                Ok(None) | Err(_) => self.forget_beside(|_other| true),
+            }
+        }
+    }
+
     /// Begins steps that run beside what follows, with nothing to read. The exit code is 0, as that of `&` is.
     fn begin(&self, steps: &[Step]) -> Result<i32, Changed> {
-        while self.background.borrow().len() >= MAX_BACKGROUND {
-            let Ok(Some((pid, _ended))) = process::wait_any() else {
-                break;
-            };
-            self.background.borrow_mut().retain(|other| *other != pid);
+        let place = self.await_place()?;
+        let begun = self.begin_at(steps);
+        if !matches!(begun, Ok(Some(_))) {
+            self.give_place_back(place);
         }
+        let begun = begun?;
+        self.background
+            .borrow_mut()
+            .extend(begun.map(|pid| Beside { pid, place }));
+        Ok(if begun.is_some() || is_lone_program(steps) {
+            0
+        } else {
+            CANNOT_EXECUTE
+        })
+    }
+
+    /// The process that does the steps; `None` where it could not be started, and said so.
+    fn begin_at(&self, steps: &[Step]) -> Result<Option<Pid>, Changed> {
         let input = match open_null() {
             Ok(input) => input,
-            Err(errno) => return Ok(not_copied(errno)),
+            Err(errno) => {
+                not_copied(errno);
+                return Ok(None);
+            }
         };
         let output = rustix::stdio::stdout();
         if let [
@@ -946,21 +1080,18 @@ impl Leader<'_> {
                 ..
             },
         ] = steps
-        {
             // What is put into its words would have to be waited for.
-            if program.fills.is_empty() {
-                // What cannot be started says so, and what follows goes on.
-                let begun = self.start(program, input.as_fd(), output)?;
-                self.background.borrow_mut().extend(begun.ok());
-                return Ok(0);
-            }
+            && program.fills.is_empty()
+        {
+            // What cannot be started says so, and what follows goes on.
+            return Ok(self.start(program, input.as_fd(), output)?.ok());
         }
         match self.copy_for(Life::OfRun, steps, input.as_fd(), output) {
-            Ok(pid) => {
-                self.background.borrow_mut().push(pid);
-                Ok(0)
+            Ok(pid) => Ok(Some(pid)),
+            Err(errno) => {
+                not_copied(errno);
+                Ok(None)
             }
-            Err(errno) => Ok(not_copied(errno)),
         }
     }
 
@@ -1009,7 +1140,7 @@ impl Leader<'_> {
                 };
                 let done = self.work_apart(original, [input, output], steps);
                 process::exit_now(done.unwrap_or_else(|Changed| {
-                    for byte in word.get() {
+                    if let Some(byte) = word.get().first() {
                         byte.store(1, Ordering::SeqCst);
                     }
                     CANNOT_EXECUTE
@@ -1054,6 +1185,7 @@ impl Leader<'_> {
             made: MadeFiles::default(),
             variables: self.variables.clone(),
             background: RefCell::default(),
+            is_broken: false,
             status: self.status,
             word: self.word,
         };
@@ -1074,8 +1206,8 @@ impl Leader<'_> {
     /// The exit code of the last of these processes, once all of them ended, unless a copy found something changed.
     fn code_of_copies(&self, pids: &[Pid]) -> Result<i32, Changed> {
         let code = self.wait_for_all(pids);
-        let mut bytes = self.word.iter().flat_map(|word| word.get());
-        if bytes.any(|byte| byte.load(Ordering::SeqCst) != 0) {
+        let changed = self.word.and_then(|word| word.get().first());
+        if changed.is_some_and(|byte| byte.load(Ordering::SeqCst) != 0) {
             return Err(Changed);
         }
         Ok(code)
@@ -1121,7 +1253,7 @@ impl Leader<'_> {
                 break;
             };
             left.retain(|other| *other != pid);
-            self.background.borrow_mut().retain(|other| *other != pid);
+            self.forget_beside(|other| other == pid);
             is_interrupted |= matches!(ended, Ended::Signal(libc::SIGINT | libc::SIGQUIT));
             if pids.last() == Some(&pid) {
                 status = match ended {
@@ -1193,12 +1325,35 @@ impl Leader<'_> {
             | Action::Wait => return BUILTIN_FAILED,
         };
         line.push(b'\n');
-        if write_all(output, &line).is_ok() {
-            0
-        } else {
-            BUILTIN_FAILED
+        match write_all(output, &line) {
+            Ok(()) => 0,
+            Err(Errno::PIPE) => BROKEN_PIPE,
+            Err(_) => BUILTIN_FAILED,
         }
     }
+}
+
+/// Whether shells do it themselves, so that they end where nobody reads it any more.
+fn writes_by_itself_in_shells(program: &Program) -> bool {
+    let name = entries(&program.arguments).next().map(without_nul);
+    name.is_some_and(|name| [b"echo".as_slice(), b"printf", b"pwd"].contains(&name))
+}
+
+/// Whether the programs `echo` and `printf` take their one argument for an option, which those of shells print.
+fn is_read_as_option(arguments: &[u8]) -> bool {
+    let words: Vec<&[u8]> = entries(arguments).map(without_nul).collect();
+    match words.as_slice() {
+        [name, word] => {
+            [b"echo".as_slice(), b"printf"].contains(name)
+                && [b"--help".as_slice(), b"--version"].contains(word)
+        }
+        _ => false,
+    }
+}
+
+/// Whether steps are one program, which says by itself that it cannot be started.
+fn is_lone_program(steps: &[Step]) -> bool {
+    matches!(steps, [Step { action: Action::Program(program), .. }] if program.fills.is_empty())
 }
 
 /// Whether a step is done by the leader itself.
@@ -1298,6 +1453,10 @@ fn environment(base: &[u8], changes: &[(&[u8], &[u8])], assignments: &[u8]) -> V
 /// Texts that each end with NUL, with it.
 fn entries(texts: &[u8]) -> impl Iterator<Item = &[u8]> {
     texts.split_inclusive(|byte| *byte == 0)
+}
+
+fn without_nul(entry: &[u8]) -> &[u8] {
+    entry.strip_suffix(b"\0").unwrap_or(entry)
 }
 
 fn name_of(entry: &[u8]) -> &[u8] {

@@ -15,7 +15,7 @@ use crate::{
     support::{Members as _, Scratch, ServerBuilder, TestServer, eventually, program, skip, write_file},
 };
 
-const LOOPS: [&str; 77] = [
+const LOOPS: [&str; 84] = [
     // Loops by an exit code.
     "while false; do echo a; done; echo $?",
     "until true; do echo a; done; echo $?",
@@ -97,6 +97,14 @@ const LOOPS: [&str; 77] = [
     "{ echo a & wait; }; echo b",
     "for f in 1 2 3; do echo a & done; wait; echo end",
     "seq 3 | while read -r l; do echo x & done; wait",
+    "seq 100 | while read -r l; do (true & wait); done; echo end",
+    // Nobody reads on: what a shell writes by itself ends it.
+    "yes | while read -r l; do echo \"$l\"; done | head -n 3",
+    "while true; do echo x; done | head -n 1",
+    "while true; do if printf 'x\\n'; then true; fi; done | head -n 2",
+    "while ! echo x; do true; done; while true; do pwd; done | head -n 1 | wc -l",
+    "x=$(while true; do echo x; done | head -n 1); echo \"$x\"",
+    "until ! echo x; do true; done | head -n 1; echo end",
 ];
 
 fn reads() -> Value {
@@ -248,6 +256,9 @@ async fn a_line_that_shells_read_in_other_ways_stops_the_run() {
         "head -c 140000 /dev/zero | tr '\\0' x | while read -r l; do echo \"$l\"; done; echo after",
         "l=$(head -c 140000 /dev/zero | tr '\\0' x); echo after",
         "cp /usr/bin/echo tool; seq 2 | while read -r l; do ./tool \"$l\"; done; echo after",
+        "l=$(head -c 100000 /dev/zero | tr '\\0' x); m=\"$l$l\"; echo after",
+        "l=$(head -c 100000 /dev/zero | tr '\\0' x); a=$l; b=$l; c=$l; d=$l; e=$l; f=$l; g=$l; h=$l; i=$l; j=$l; k=$l; echo after",
+        "printf '%s\\n' --version | while read -r l; do echo \"$l\"; done; echo after",
         "cp /usr/bin/echo tool; l=$(./tool x); echo after",
         "cp /usr/bin/echo tool; { ./tool x; } & wait; echo after",
     ] {
@@ -287,6 +298,17 @@ async fn nothing_outlives_its_run() {
             .await;
         assert_has!(run, { "timedOut": true, "stdout": "" }, "{text}");
     }
+    // However many subshells begin it.
+    let text = "seq 200 | while read -r l; do (sleep 33 &); done; echo after";
+    let run = server.ran(json!({ "command": text, "workdir": directory })).await;
+    assert_has!(run, { "exitCode": 126, "stdout": "" }, "{text}");
+    run.says("stderr", "too many commands run in the background");
+    eventually(
+        "its processes end",
+        || async { is_running(&["sleep\u{0}33\u{0}"]) },
+        |is_running| !is_running,
+    )
+    .await;
     // The shell would be gone and leave it running; it does not write once its run has ended, and the answer tells.
     for text in [
         "{ sleep 30; touch late; } & echo begun",

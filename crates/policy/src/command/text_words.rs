@@ -36,7 +36,6 @@ const READING: &[&str] = &[
     "sha512sum",
     "stat",
     "sum",
-    "tac",
     "tail",
     "tr",
     "unexpand",

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeSet;
 
+use countersign_domain::deciding;
+
 use super::STARTERS;
 
 /// Substitutions in substitutions that are looked into.
@@ -19,6 +21,8 @@ pub(super) struct FirstWords {
     pub(super) started: BTreeSet<String>,
     /// The commands of git, each with the word behind it or an empty one.
     pub(super) of_git: Vec<(String, String)>,
+    /// The first word that names a file which decides what programs start.
+    pub(super) deciding: Option<String>,
 }
 
 /// The literal words of a text that are started.
@@ -458,6 +462,9 @@ impl Scanner<'_> {
             self.take();
             word.is_literal = false;
         }
+        if self.found.deciding.is_none() && deciding(&word.text).is_some() {
+            self.found.deciding = Some(word.text.clone());
+        }
         word
     }
 
@@ -679,6 +686,7 @@ mod tests {
                 mut commands,
                 started,
                 of_git: _,
+                deciding: _,
             } = of(text);
             commands.extend(started);
             let found: Vec<String> = commands.into_iter().collect();
@@ -688,6 +696,7 @@ mod tests {
             commands,
             started,
             of_git: _,
+            deciding: _,
         } = of("echo x | xargs echo; env -i test x; f() { ls; }; nice f");
         assert_eq!(
             commands.into_iter().collect::<Vec<_>>(),

@@ -244,6 +244,9 @@ pub enum NotHeld {
     /// A program that it names first in a command is not in the set.
     #[error("it starts {0}, for which no entry allows any arguments")]
     Unlisted(String),
+    /// It names a file that decides what programs start, where programs that write are in the set without an entry.
+    #[error("it names {0}, which decides what programs start")]
+    Deciding(String),
     /// It names files of the server.
     #[error("it names files of the server itself")]
     Protected,
@@ -502,6 +505,11 @@ pub fn expect_holdable(
     let mut of_git = first.of_git.iter().filter(|_| terms.names_workspace_tools());
     if let Some((command, _)) = of_git.find(writes) {
         return Err(NotHeld::Unlisted(format!("git {command}")));
+    }
+    if terms.names_workspace_tools()
+        && let Some(file) = first.deciding
+    {
+        return Err(NotHeld::Deciding(file));
     }
     let found = analysis.segments.iter().flat_map(started_by_find);
     commands

@@ -596,6 +596,19 @@ fn tools_of_the_workspace_are_named_together() {
             judged(text)
         );
     }
+    for text in [
+        "cat f $x && touch .envrc",
+        "cat f $x > a/.bashrc",
+        "touch \"a/.git/config\" $x",
+        "for f in *; do cat < .npmrc; done",
+    ] {
+        assert!(
+            matches!(judged(text), Err(NotHeld::Deciding(_))),
+            "{text}: {:?}",
+            judged(text)
+        );
+    }
+    assert_eq!(judged("cat f $x && touch a.envrc"), Ok(()));
     assert!(judged("pgrep x; cat f").is_err());
 }
 
