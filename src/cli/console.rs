@@ -110,10 +110,11 @@ impl Console {
 
     /// Prints one JSON document.
     /// A wrong name among the members to print loses nothing: what was asked for has happened, so all of it is printed, and then
-    /// the error.
+    /// the error. A list can be asked for again.
     pub(crate) fn document(self, value: &Value) -> Result<(), Failure> {
         let selected = match selection::of_document(value, self.members) {
             Ok(selected) => selected,
+            Err(wrong) if value.get("items").is_some() => return Err(wrong),
             Err(wrong) => {
                 self.json(&serde_json::to_string_pretty(value).map_err(io::Error::from)?)?;
                 return Err(wrong);

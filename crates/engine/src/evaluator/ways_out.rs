@@ -7,6 +7,7 @@ use countersign_policy::{
     combine::DocumentPolicy,
     command::characters::is_escaped_in_display,
     gate::{AskWhy, Verdict},
+    layers::Spoken,
     pattern::has_wildcard,
 };
 
@@ -88,7 +89,9 @@ impl Judgement {
     /// The command that would end `security: deny`. Where more than one layer says it, only a preset changes them together.
     pub(super) fn how_to_end_deny(&self) -> Option<String> {
         let security = &self.effective.security;
-        let denies = security.layers.iter().filter(|said| said.value == Security::Deny);
+        // What is built in gives way to any other.
+        let says_deny = |said: &&Spoken<Security>| said.value == Security::Deny && said.source != "default";
+        let denies = security.layers.iter().filter(says_deny);
         match (
             setting(&security.source, &self.binding.session, SECURITY),
             denies.count(),
