@@ -192,7 +192,7 @@ async fn why(context: &Context, client: &Client, id: &str) -> Result<ExitStatus,
         ..
     } = run;
     let call = explain::call_of(&run)
-        .ok_or_else(|| Failure::usage("the run changed files by a patch, which has no command to explain"))?;
+        .ok_or_else(|| Failure::usage("the run is a patch, which has no command to explain: countersign runs show says what was decided"))?;
     if context.console.format() == Format::People {
         let mut table = Table::without_header();
         table.fact("run", &format!("{}, {}", run.run_id, run.status));

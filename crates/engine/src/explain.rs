@@ -22,7 +22,7 @@ use countersign_policy::{
     layers::{Layer, Spoken},
 };
 
-pub use crate::evaluator::ways_out::WaysOut;
+pub use crate::evaluator::{outcome::Outcome, ways_out::WaysOut};
 use crate::{
     approvers::Approvers,
     base::Base,
@@ -126,21 +126,6 @@ impl SandboxView {
             cwd: call.workdir.path.to_string_lossy().into_owned(),
         }
     }
-}
-
-/// What would happen to a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// It would start without a question, or by the fallback since no approver can be reached.
-    Run,
-    /// A person would be asked.
-    Ask(AskWhy),
-    /// It would be refused by decision.
-    Deny(Reason),
-    /// It would be refused as a bad request, because of its command.
-    BadCommand,
-    /// It would be refused as a bad request, because of its environment overrides.
-    BlockedEnv,
 }
 
 impl Explanation {

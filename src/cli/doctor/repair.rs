@@ -71,6 +71,11 @@ pub(super) fn repair(
             )),
         }
     }
+    if repaired.is_empty() && fixing != Fixing::No {
+        context.console.note(
+            "nothing here can be fixed by itself: what each finding says after `fix:` is for you to do",
+        );
+    }
     repaired
 }
 

@@ -19,6 +19,7 @@ pub(crate) mod judge;
 pub(crate) mod judgement;
 pub(crate) mod keeping;
 mod on_node;
+pub(crate) mod outcome;
 mod patches;
 pub(crate) mod place;
 pub(crate) mod policy_now;

@@ -11,8 +11,8 @@ use countersign_policy::{
     pattern::has_wildcard,
 };
 
-use super::judgement::Judgement;
-use crate::{explain::Outcome, hint::hint};
+use super::{judgement::Judgement, outcome::Outcome};
+use crate::hint::hint;
 
 /// A command of more parts is not let through by pasting lines.
 const MOST_ENTRIES: usize = 8;

@@ -88,7 +88,7 @@ impl QueryForm for WaitQuery {
         if wait_ms.is_some_and(|wait| wait > LONGEST_WAIT_MS) {
             return Err(Problem::field(
                 "waitMs",
-                format!("expected at most {LONGEST_WAIT_MS}"),
+                format!("expected a whole number of milliseconds, 0 to {LONGEST_WAIT_MS}"),
             ));
         }
         Ok(Self {
