@@ -326,6 +326,11 @@ async fn programs_of_the_workspace_run_held_without_an_entry() {
         ("git log; id", "no entry covers this"),
         ("curl http://localhost/", "no entry covers this"),
         ("git $x y", "git "),
+        (
+            "echo 'touch marker' > .git/hooks/post-checkout; $x",
+            "decides what programs start",
+        ),
+        ("[[ 1 ]] && printf 'touch marker' > f && cp f .envrc", ".envrc"),
     ] {
         is_asked(&server, json!({ "command": text }), Some(why)).await;
     }
@@ -334,7 +339,7 @@ async fn programs_of_the_workspace_run_held_without_an_entry() {
     for text in [
         "g=git; $g config core.pager 'touch marker'",
         "g=git; $g commit --allow-empty -qm x",
-        "echo 'touch marker' > .git/hooks/post-checkout; $x",
+        "d=.git; echo 'touch marker' > \"$d/hooks/post-checkout\"; $x",
         "python3 -c 'open(\".git/hooks/pre-commit\", \"w\")'",
         "d=.git; rm -rf \"$d\"; mv \"$d\" elsewhere",
     ] {
