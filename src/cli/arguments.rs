@@ -112,13 +112,7 @@ fn rewrapped(mut command: clap::Command) -> clap::Command {
     if let Some(text) = command.get_after_help().map(ToString::to_string) {
         command = command.after_help(one_line_a_paragraph(&text));
     }
-    let names: Vec<String> = command
-        .get_subcommands()
-        .map(|known| known.get_name().to_owned())
-        .collect();
-    names
-        .into_iter()
-        .fold(command, |command, name| command.mut_subcommand(name, rewrapped))
+    command.mut_subcommands(rewrapped)
 }
 
 /// A line goes on in the next unless one of them is empty, indented or a heading.

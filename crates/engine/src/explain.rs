@@ -17,7 +17,7 @@ use countersign_policy::{
     allowlist::{Analysis, MatchKind, SegmentReport},
     combine::Effective,
     command::{direct::ChosenStart, pinning::Pinned},
-    gate::{self, AskWhy, FallbackVerdict, Unanswered, Verdict},
+    gate::{self, FallbackVerdict, Unanswered, Verdict},
     host::ResolvedHost,
     layers::{Layer, Spoken},
 };
