@@ -6,9 +6,9 @@ use serde_json::json;
 
 use super::{
     everything_covered, is_refused,
-    lists::{by_plan, by_shell},
+    lists::{by_plan, do_as_in_shells},
 };
-use crate::support::{Scratch, ServerBuilder, TestServer, program, skip, write_file};
+use crate::support::{Scratch, ServerBuilder, TestServer, write_file};
 
 const COMPOUNDS: [&str; 61] = [
     "{ echo a; echo b; }",
@@ -99,28 +99,7 @@ async fn a_compound_command_does_what_shells_do_with_it() {
         .document(&everything_covered())
         .start()
         .await;
-    for shell in ["bash", "dash"] {
-        if program(shell).is_none() {
-            skip(&format!("there is no {shell}"));
-            continue;
-        }
-        for text in COMPOUNDS {
-            let directory = workspace.dir("files");
-            fill(&directory);
-            let planned = by_plan(&server, text, &directory).await;
-            let left = fs::read_to_string(directory.join("out")).unwrap();
-            fs::remove_dir_all(&directory).unwrap();
-            let directory = workspace.dir("files");
-            fill(&directory);
-            assert_eq!(planned, by_shell(shell, text, &directory), "{shell}: {text}");
-            assert_eq!(
-                left,
-                fs::read_to_string(directory.join("out")).unwrap(),
-                "{shell}: {text}"
-            );
-            fs::remove_dir_all(&directory).unwrap();
-        }
-    }
+    do_as_in_shells(&server, &workspace, fill, |_shell| COMPOUNDS.to_vec()).await;
 }
 
 /// Each would make `marker`, or read what nobody may read. Beside it what differs only in being harmless, which runs.

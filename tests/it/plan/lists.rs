@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::json;
 
-use crate::support::{Members, TestServer, eventually, write_file};
+use crate::support::{Members, Scratch, TestServer, eventually, program, skip, write_file};
 
 /// What a list came to.
 #[derive(Debug, PartialEq, Eq)]
@@ -41,6 +41,40 @@ pub(super) fn by_shell(shell: &str, text: &str, directory: &Path) -> Came {
         code: code.expect("one or the other").into(),
         stdout: String::from_utf8(output.stdout).expect("text"),
         stderr: String::from_utf8(output.stderr).expect("text"),
+    }
+}
+
+/// Each of these texts comes to the same by its plan as in `bash` and `dash`, and leaves the same in the file `out`. `fill` makes
+/// the files of the directory, each time anew.
+pub(super) async fn do_as_in_shells<'a>(
+    server: &TestServer,
+    workspace: &Scratch,
+    fill: fn(&Path),
+    texts: fn(&str) -> Vec<&'a str>,
+) {
+    for shell in ["bash", "dash"] {
+        if program(shell).is_none() {
+            skip(&format!("there is no {shell}"));
+            continue;
+        }
+        for text in texts(shell) {
+            let filled = || {
+                let directory = workspace.dir("files");
+                fill(&directory);
+                directory
+            };
+            let left_in = |directory: &Path| {
+                let left = fs::read_to_string(directory.join("out")).ok();
+                fs::remove_dir_all(directory).unwrap();
+                left
+            };
+            let directory = filled();
+            let planned = by_plan(server, text, &directory).await;
+            let planned = (planned, left_in(&directory));
+            let directory = filled();
+            let came = by_shell(shell, text, &directory);
+            assert_eq!(planned, (came, left_in(&directory)), "{shell}: {text}");
+        }
     }
 }
 

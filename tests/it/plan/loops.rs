@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use super::{
     everything_covered, is_refused,
-    lists::{by_plan, by_shell},
+    lists::{by_plan, do_as_in_shells},
 };
 use crate::{
     confined::{ACCOUNT, PROGRAMS, possible},
     explain::ask_to_explain,
-    support::{Members as _, Scratch, ServerBuilder, TestServer, eventually, program, skip, write_file},
+    support::{Members as _, Scratch, ServerBuilder, TestServer, eventually, write_file},
 };
 
 const LOOPS: [&str; 84] = [
@@ -137,22 +137,7 @@ async fn a_loop_does_what_shells_do_with_it() {
         .document(&everything_covered())
         .start()
         .await;
-    for shell in ["bash", "dash"] {
-        if program(shell).is_none() {
-            skip(&format!("there is no {shell}"));
-            continue;
-        }
-        for text in LOOPS {
-            let directory = workspace.dir("files");
-            fill(&directory);
-            let planned = by_plan(&server, text, &directory).await;
-            fs::remove_dir_all(&directory).unwrap();
-            let directory = workspace.dir("files");
-            fill(&directory);
-            assert_eq!(planned, by_shell(shell, text, &directory), "{shell}: {text}");
-            fs::remove_dir_all(&directory).unwrap();
-        }
-    }
+    do_as_in_shells(&server, &workspace, fill, |_shell| LOOPS.to_vec()).await;
 }
 
 /// Each would make `marker`, or read what nobody may read. Beside it what differs only in being harmless, which runs.

@@ -7,10 +7,10 @@ use serde_json::json;
 
 use super::{
     everything_covered, is_refused,
-    lists::{by_plan, by_shell},
+    lists::{by_plan, do_as_in_shells},
 };
 use crate::explain::ask_to_explain;
-use crate::support::{Members, Scratch, ServerBuilder, TestServer, program, skip, write_file};
+use crate::support::{Members, Scratch, ServerBuilder, TestServer, write_file};
 
 const SUBSTITUTIONS: [&str; 40] = [
     "false; echo $? \"$?\" a$?b \"a $? b\"",
@@ -101,29 +101,11 @@ async fn what_is_put_in_is_what_shells_put_in() {
         .document(&everything_covered())
         .start()
         .await;
-    for shell in ["bash", "dash"] {
-        if program(shell).is_none() {
-            skip(&format!("there is no {shell}"));
-            continue;
-        }
+    do_as_in_shells(&server, &workspace, fill, |shell| {
         let braces: &[&str] = if shell == "bash" { &BRACES } else { &[] };
-        for text in SUBSTITUTIONS.iter().chain(braces) {
-            let directory = workspace.dir("files");
-            fill(&directory);
-            let planned = by_plan(&server, text, &directory).await;
-            let left = fs::read_to_string(directory.join("out")).unwrap();
-            fs::remove_dir_all(&directory).unwrap();
-            let directory = workspace.dir("files");
-            fill(&directory);
-            assert_eq!(planned, by_shell(shell, text, &directory), "{shell}: {text}");
-            assert_eq!(
-                left,
-                fs::read_to_string(directory.join("out")).unwrap(),
-                "{shell}: {text}"
-            );
-            fs::remove_dir_all(&directory).unwrap();
-        }
-    }
+        [&SUBSTITUTIONS[..], braces].concat()
+    })
+    .await;
 }
 
 /// Each would make `marker`, or read what nobody may read. Beside it what differs only in being harmless, which runs.

@@ -954,13 +954,6 @@ impl Analysis {
             .and_then(|segment| segment.resolved_path.as_deref())
     }
 
-    /// Whether an allowlist entry is what is missing, and not something that no entry can help.
-    pub fn an_entry_would_help(&self) -> bool {
-        self.verdict
-            .finding()
-            .is_some_and(|finding| matches!(finding.code, Code::NotAllowlisted | Code::OpenInput))
-    }
-
     /// Whether all that is missing is that an entry includes an open input.
     pub fn lacks_only_input(&self) -> bool {
         self.verdict
