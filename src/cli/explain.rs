@@ -296,6 +296,10 @@ fn decided_by(explained: &ExplanationBody) -> String {
             ),
             None => "the agent is muted".to_owned(),
         },
+        "stopped" => "the stop that is in force".to_owned(),
+        "program-not-found" => "the PATH of this host, where no such program is found".to_owned(),
+        "preflight" => "the check of the script that it would run".to_owned(),
+        "node-refused" | "approval-required" => "the node's own policy".to_owned(),
         "ask-always" => rule("ask", &explained.ask),
         "no-approver" => rule("askFallback", &explained.ask_fallback),
         "needs-person" => {

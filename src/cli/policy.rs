@@ -191,9 +191,9 @@ async fn why(context: &Context, client: &Client, id: &str) -> Result<ExitStatus,
         user_reason,
         ..
     } = run;
-    let call = explain::call_of(&run)
-        .ok_or_else(|| Failure::usage("the run is a patch, which has no command to explain: countersign runs show says what was decided"))?;
-    if context.console.format() == Format::People {
+    let call = explain::call_of(&run);
+    let console = context.console;
+    if console.format() == Format::People {
         let mut table = Table::without_header();
         table.fact("run", &format!("{}, {}", run.run_id, run.status));
         let by = decided_by.map(|by| match by.name {
@@ -204,10 +204,27 @@ async fn why(context: &Context, client: &Client, id: &str) -> Result<ExitStatus,
         table.each("reason", &run.reason);
         table.each("detail", &run.detail);
         table.each("they said", &user_reason);
-        context.console.table(&table, "")?;
-        context.console.line("\nNow:")?;
+        // What the call itself asked for is in these, and is not known to the explanation below.
+        table.fact("security", &format!("{} when it was judged", run.security));
+        table.fact("ask", &format!("{} when it was judged", run.ask));
+        console.table(&table, "")?;
     }
-    explain::run(context, client, &call).await
+    match call {
+        Some(call) => {
+            if console.format() == Format::People {
+                console.line("\nNow, without what the call itself asked for:")?;
+            }
+            explain::run(context, client, &call).await
+        }
+        None if console.format() == Format::People => {
+            console.line("\nA patch has no command to explain. To see its files:")?;
+            console.line(&format!("countersign runs show {}", run.run_id))?;
+            Ok(ExitStatus::SUCCESS)
+        }
+        None => Err(Failure::usage(
+            "the run is a patch, which has no command to explain: countersign runs show says what was decided",
+        )),
+    }
 }
 
 /// The run with this id, or the one that the question with this id is about.

@@ -654,6 +654,13 @@ async fn why_tells_of_a_run_and_of_its_call_now() {
     ] {
         assert_says(&why.stdout, part);
     }
+    // What the call itself asked for decided, and the policy of now says nothing of it.
+    let narrow = json!({ "argv": ["/bin/date"], "agentId": "build", "security": "deny" });
+    let refused = server.agent().denied(narrow).await;
+    let why = server.cli(&["policy", "why", refused.text("runId")]).await;
+    assert_eq!(why.code, Some(0), "{why:?}");
+    assert_says(&why.stdout, "deny when it was judged");
+    assert_says(&why.stdout, "without what the call itself asked for");
     let now = document(&server.cli(&["policy", "why", run, "--json"]).await);
     assert_eq!(now["outcome"], "ask");
     let nothing = server.cli(&["policy", "why", "00000000"]).await;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{Members, TestServer};
+use crate::support::{Members, TestServer, assert_says};
 
 #[tokio::test]
 async fn nobody_is_asked_about_a_program_that_is_not_there() {
@@ -23,6 +23,13 @@ async fn nobody_is_asked_about_a_program_that_is_not_there() {
     }
     let asked = server.operator().read("/v1/approvals?status=all").await;
     assert_eq!(asked["items"], json!([]));
+    let explained = server
+        .cli(&["exec", "--explain", "--", "no-such-program-here"])
+        .await;
+    assert_says(
+        &explained.stdout,
+        "the PATH of this host, where no such program is found",
+    );
 }
 
 #[tokio::test]

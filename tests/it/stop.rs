@@ -34,6 +34,7 @@ async fn resume(api: &Api) -> Answer {
 fn refused(answer: &Answer) -> Value {
     let problem = answer.problem(403, "stopped");
     assert_eq!(problem["reason"], "stopped", "{problem}");
+    problem.says("agentMessage", "stopped everything");
     let detail = problem.text("detail");
     assert!(detail.contains("by operator: keys leaked"), "{detail}");
     problem

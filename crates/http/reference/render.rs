@@ -23,6 +23,31 @@ pub(crate) fn render(contract: Json, errors: &str) -> Result<String, Error> {
             .lstrip_blocks(true)
             .build()?,
     );
+    environment.set_formatter(|out, _state, value| {
+        if value.is_undefined() || value.is_none() {
+            return Ok(());
+        }
+        // No more than text and a quoted attribute need: the page stays small.
+        let text = value.to_string();
+        if value.is_safe() {
+            return Ok(out.write_str(&text)?);
+        }
+        for piece in text.split_inclusive(['&', '<', '>', '"']) {
+            let escaped = match piece.chars().next_back() {
+                Some('&') => "&amp;",
+                Some('<') => "&lt;",
+                Some('>') => "&gt;",
+                Some('"') => "&quot;",
+                Some(_) | None => {
+                    out.write_str(piece)?;
+                    continue;
+                }
+            };
+            out.write_str(&piece[..piece.len() - 1])?;
+            out.write_str(escaped)?;
+        }
+        Ok(())
+    });
     let usual = shown(usual.into_iter());
     let values = context! { codes, chapters, usual, contract => Serde(contract) };
     let page = environment.render_named_str("page.html", include_str!("page.html"), values)?;

@@ -184,16 +184,13 @@ fn is_page(headers: &HeaderMap) -> bool {
 fn finish(mut response: Response, uri: &Uri, request_id: &HeaderValue, notes: Notes) -> Response {
     if let Some(problem) = Problem::take(&mut response) {
         let request_id_text = request_id.to_str().unwrap_or_default();
-        let mut rendered = if uri.path() == routes::TOOLS_PATH {
+        // The router added it to the refusal.
+        let problem = problem.allowing(response.headers_mut().remove(header::ALLOW));
+        response = if uri.path() == routes::TOOLS_PATH {
             problem.render_for_tool(request_id_text)
         } else {
             problem.render(uri.path(), request_id_text)
         };
-        // What the router added to the refusal (`Allow`) stays.
-        if let Some(allow) = response.headers_mut().remove(header::ALLOW) {
-            rendered.headers_mut().insert(header::ALLOW, allow);
-        }
-        response = rendered;
     }
     let headers = response.headers_mut();
     notes.write(headers);

@@ -45,7 +45,7 @@ pub struct ProblemBody {
     /// `exec-denied`: what the person who denied it said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user_reason: Option<String>,
-    /// `exec-denied`: the refusal as one sentence for a model.
+    /// `exec-denied`, `stopped`: the refusal as one sentence for a model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_message: Option<String>,
     /// The exact command or key that would change the answer.

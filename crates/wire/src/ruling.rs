@@ -27,6 +27,9 @@ impl RulingBody {
     }
 }
 
+/// What a model is told while everything is stopped.
+pub const STOPPED: &str = "The user stopped everything: nothing runs until they resume it.";
+
 /// How a run ended, as one sentence for the model that asked for it. The words of a person are quoted, and no other words in it
 /// are theirs.
 pub fn agent_message(run: &Run, ruling: &Ruling) -> String {
@@ -76,7 +79,7 @@ fn denied(reason: Option<Reason>, ruling: &Ruling) -> String {
             }
             None => "The user denied the command: do not run it again unless they ask for it.",
         },
-        Some(Reason::Stopped) => "The user stopped everything: nothing runs until they resume it.",
+        Some(Reason::Stopped) => STOPPED,
         Some(Reason::ApprovalTimeout) => {
             "Nobody answered in time, so the command did not run: tell the user before you try again."
         }

@@ -277,6 +277,16 @@ async fn what_is_wrong_is_said_in_plain_words() {
         problem["detail"],
         "there is no such resource; did you mean /v1/approvals?"
     );
+    let problem = operator
+        .get("/v1/runs/f476bff0/outputs")
+        .await
+        .problem(404, "not-found");
+    problem.says("detail", "did you mean /v1/runs/f476bff0/output?");
+    let problem = operator
+        .post("/v1/runs", json!({}))
+        .await
+        .problem(405, "method-not-allowed");
+    assert_eq!(problem["detail"], "this resource takes GET, HEAD");
     operator
         .read("/v1/runs?since=2026-11-23T00:00:00Z&until=2999-01-01T00:00:00%2B01:00")
         .await;

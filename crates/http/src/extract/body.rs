@@ -13,6 +13,7 @@ use axum::{
 use bytes::BytesMut;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
+use serde_path_to_error::Segment;
 use tokio::{runtime::Handle, sync::Semaphore, time::Instant};
 
 use countersign_config::approvals::document;
@@ -378,15 +379,34 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
         match serde_path_to_error::deserialize::<_, ByName<T>>(deserializer) {
             Err(located) => {
                 let path = located.path().to_string();
-                explain(
-                    if path == "." { "" } else { &path },
-                    &located.into_inner().to_string(),
-                )
+                let message = match known_words::<T>(bytes, located.path()) {
+                    Some(message) if !located.inner().is_data() => message,
+                    Some(_) | None => located.inner().to_string(),
+                };
+                explain(if path == "." { "" } else { &path }, &message)
             }
             // Trailing text is an error of the first reading only.
             Ok(_) => Problem::new(Code::InvalidRequest, words::of_syntax(&error.to_string())),
         }
     })
+}
+
+/// What serde says of an unknown word at this place, which lists the known ones. `None` where no word belongs.
+fn known_words<T: DeserializeOwned>(bytes: &[u8], place: &serde_path_to_error::Path) -> Option<String> {
+    let mut value: serde_json::Value = serde_json::from_slice(bytes).ok()?;
+    let mut wrong = &mut value;
+    for part in place {
+        wrong = match part {
+            Segment::Seq { index } => wrong.get_mut(index)?,
+            Segment::Map { key } => wrong.get_mut(key)?,
+            Segment::Enum { .. } | Segment::Unknown => return None,
+        };
+    }
+    let found = wrong.to_string();
+    *wrong = serde_json::Value::String(String::new());
+    let error = serde_json::from_value::<ByName<T>>(value).err()?.to_string();
+    let known = error.strip_prefix("unknown variant ``")?;
+    Some(format!("unknown variant `{found}`{known}"))
 }
 
 /// Says "unknown member" with its name where serde says so in its own way.
@@ -497,8 +517,14 @@ mod tests {
                 r#"{"inner":{}}"#,
                 "[inner.number] inner.number: this member is needed",
             ),
-            (r#"{"ask":null}"#, "[ask] ask: expected a word"),
-            (r#"{"ask":7}"#, "[ask] ask: expected a word"),
+            (
+                r#"{"ask":null}"#,
+                "[ask] ask: expected off, on-miss or always, not null",
+            ),
+            (
+                r#"{"ask":7}"#,
+                "[ask] ask: expected off, on-miss or always, not 7",
+            ),
             (r#"["a",null,"off"]"#, "[] expected an object, not a list"),
             ("7", "[] expected an object, not 7"),
         ] {

@@ -114,10 +114,7 @@ async fn unknown() -> Problem {
 }
 
 async fn unknown_method() -> Problem {
-    Problem::new(
-        Code::MethodNotAllowed,
-        "the Allow header names the methods of this resource",
-    )
+    Problem::new(Code::MethodNotAllowed, "this resource takes other methods")
 }
 
 /// Any token opens a mock: there is nothing behind it.

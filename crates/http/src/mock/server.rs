@@ -222,11 +222,7 @@ async fn serve_connection(router: Router, stream: TcpStream) {
             }
             if let Some(problem) = Problem::take(&mut response) {
                 let allow = response.headers_mut().remove(header::ALLOW);
-                response = problem.render(&path, "");
-                // What the router added to the refusal stays.
-                if let Some(allow) = allow {
-                    response.headers_mut().insert(header::ALLOW, allow);
-                }
+                response = problem.allowing(allow).render(&path, "");
             }
             Ok(marked(response).await)
         }

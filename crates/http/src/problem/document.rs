@@ -142,6 +142,21 @@ impl Problem {
         self
     }
 
+    /// The same with the methods that its path takes, which a refusal of the method says in words too.
+    pub(crate) fn allowing(self, methods: Option<HeaderValue>) -> Self {
+        let Some(methods) = methods else {
+            return self;
+        };
+        let words = methods.to_str().unwrap_or_default().replace(',', ", ");
+        let problem = self.with_header(header::ALLOW, methods);
+        match problem.code() {
+            Code::MethodNotAllowed => {
+                problem.with(|body| body.detail = format!("this resource takes {words}"))
+            }
+            _ => problem,
+        }
+    }
+
     pub(super) fn with_text_header(self, name: HeaderName, value: &str) -> Self {
         match HeaderValue::from_str(value) {
             Ok(value) => self.with_header(name, value),

@@ -32,7 +32,7 @@ use countersign_ledger::{
     LedgerError, QuestionLimit, TooManyQuestions, audit::VerifyError, auth::ScopeConflict,
 };
 use countersign_policy::command::{env_policy, preflight};
-use countersign_wire::{approval::ApprovalBody, problem::NodeCandidate};
+use countersign_wire::{approval::ApprovalBody, problem::NodeCandidate, ruling};
 
 use crate::problem::{Code, Problem};
 
@@ -128,7 +128,10 @@ impl From<ExecError> for Problem {
 /// Tells the refused caller who stopped the server, when and why.
 fn stopped(stop: &Stop) -> Problem {
     Problem::new(Code::Stopped, stop.words())
-        .with(|body| body.reason = Some(Reason::Stopped.as_str().into()))
+        .with(|body| {
+            body.reason = Some(Reason::Stopped.as_str().into());
+            body.agent_message = Some(ruling::STOPPED.to_owned());
+        })
         .with_hint(Some(hint(&HOW_TO_RESUME)))
 }
 

@@ -16,11 +16,10 @@ use crate::{
     problem::{Code, Problem},
 };
 
-/// The paths of things that have no name of their own in it.
-static FIXED_PATHS: LazyLock<Vec<String>> = LazyLock::new(|| {
-    let table = super::router();
-    table.paths().filter(|path| !path.contains('{')).collect()
-});
+/// The paths of the contract, `{name}` for what is an id.
+static PATHS: LazyLock<Vec<String>> = LazyLock::new(|| super::router().paths().collect());
+/// Longer paths resemble none of these.
+const LONGEST_PATH: usize = 200;
 
 /// No route has this path.
 pub(crate) async fn path(
@@ -32,23 +31,48 @@ pub(crate) async fn path(
     if !is_api && is_browser(&headers) {
         return Html::Unknown.answer();
     }
-    refuse(caller, &uri, || {
-        let paths = FIXED_PATHS.iter().map(String::as_str);
-        match intended(uri.path(), paths).filter(|_| is_api) {
-            Some(path) => Problem::not_found(&format!("resource; did you mean {path}?")),
-            None => Problem::not_found("resource"),
-        }
+    refuse(caller, &uri, || match resembling(uri.path()).filter(|_| is_api) {
+        Some(path) => Problem::not_found(&format!("resource; did you mean {path}?")),
+        None => Problem::not_found("resource"),
     })
     .into_response()
+}
+
+/// The path of the contract that an unknown one is probably a slip for.
+fn resembling(path: &str) -> Option<String> {
+    if path.len() > LONGEST_PATH {
+        return None;
+    }
+    let part_by_part = PATHS.iter().find_map(|known| filled_in(known, path));
+    part_by_part.or_else(|| {
+        let fixed = PATHS
+            .iter()
+            .map(String::as_str)
+            .filter(|known| !known.contains('{'));
+        intended(path, fixed).map(str::to_owned)
+    })
+}
+
+/// A path with ids, where every other part of `path` is the same or a slip for it.
+fn filled_in(known: &str, path: &str) -> Option<String> {
+    if known.split('/').count() != path.split('/').count() {
+        return None;
+    }
+    let parts = known.split('/').zip(path.split('/'));
+    let meant: Option<Vec<&str>> = parts
+        .map(|(known, given)| match known.starts_with('{') {
+            true => Some(given).filter(|id| !id.is_empty()),
+            false if known == given => Some(given),
+            false => intended(given, [known]),
+        })
+        .collect();
+    Some(meant?.join("/"))
 }
 
 /// The path is a route's, the method is not.
 pub(crate) async fn method(caller: Result<AgentCaller<Anybody>, Problem>, uri: Uri) -> Problem {
     refuse(caller, &uri, || {
-        Problem::new(
-            Code::MethodNotAllowed,
-            "the Allow header names the methods of this resource",
-        )
+        Problem::new(Code::MethodNotAllowed, "this resource takes other methods")
     })
 }
 
@@ -74,5 +98,28 @@ fn refuse(
     match caller {
         Err(problem) if uri.path().starts_with("/v1/") => problem,
         Ok(_) | Err(_) => known(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_in_a_path_is_recognised() {
+        for (path, meant) in [
+            ("/v1/approval", Some("/v1/approvals")),
+            ("/v1/policy/documents", Some("/v1/policy/document")),
+            ("/v1/runs/019a-x/outputs", Some("/v1/runs/019a-x/output")),
+            (
+                "/v1/approval/f476bff0/decision",
+                Some("/v1/approvals/f476bff0/decision"),
+            ),
+            ("/v1/runs//outputs", None),
+            ("/v1/entirely/elsewhere/it/seems", None),
+        ] {
+            assert_eq!(resembling(path).as_deref(), meant, "{path}");
+        }
+        assert_eq!(resembling(&format!("/v1/run{}", "s".repeat(500))), None);
     }
 }

@@ -186,6 +186,7 @@ async fn unknown_paths_and_methods_are_told_to_those_with_a_token() {
     let refused = server.get("/v1/sum", Some(&admin)).await;
     assert_eq!(refused.code(), (405, "method-not-allowed"));
     assert_eq!(refused.headers[header::ALLOW], "POST");
+    assert_eq!(refused.body["detail"], "this resource takes POST");
 }
 
 #[tokio::test]
