@@ -44,7 +44,7 @@ commands of the gateway host. A case that brings its own world is judged in that
 settings: cwd, path_dirs, files, realpaths, trusted_dirs, allowlist, safe_bins,
 strict_inline_eval, null_redirections, here_documents, file_redirections,
 file_patterns, temporary_files, found_files, document_operands, variables, substitutions, braces, compound_commands,
-loops, later_values, background_commands, env.
+loops, later_values, background_commands, project_runners, env.
 
 Exits 1 when a case fails.")]
 pub(crate) struct TestArgs {

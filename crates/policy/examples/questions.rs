@@ -109,7 +109,7 @@ const HELD: [&str; 16] = [
 type Step = (&'static str, fn(&mut Grammar));
 
 /// Each row has what the rows before it have.
-const STEPS: [Step; 14] = [
+const STEPS: [Step; 15] = [
     ("nullRedirections", |grammar| grammar.null_redirections = true),
     ("hereDocuments", |grammar| grammar.here_documents = true),
     ("fileRedirections", |grammar| grammar.file_redirections = true),
@@ -124,6 +124,7 @@ const STEPS: [Step; 14] = [
     ("loops", |grammar| grammar.loops = true),
     ("laterValues", |grammar| grammar.later_values = true),
     ("backgroundCommands", |grammar| grammar.background_commands = true),
+    ("projectRunners", |grammar| grammar.project_runners = true),
 ];
 
 /// Programs that mostly read, and git.

@@ -279,7 +279,8 @@ mod tests {
                 "compoundCommands": true,
                 "loops": true,
                 "laterValues": true,
-                "backgroundCommands": true
+                "backgroundCommands": true,
+                "projectRunners": true
               }
             }
           }
@@ -313,7 +314,7 @@ mod tests {
             "{ // ours\n tools: {exec: {host: 'gateway', security: 'allowlist', ask: 'on-miss', \
              reads: {nullRedirections: true, hereDocuments: true, fileRedirections: true, filePatterns: true, \
              temporaryFiles: true, foundFiles: true, documentOperands: true, variables: true, substitutions: true, braces: true, compoundCommands: true, \
-             loops: true, laterValues: true, backgroundCommands: true, more: 1}}}, ui: 1, }",
+             loops: true, laterValues: true, backgroundCommands: true, projectRunners: true, more: 1}}}, ui: 1, }",
         );
         let server = text("[http]\nlisten = \"127.0.0.1:1\"\n[approvals]\nalways_reachable = true\n");
         let document = text(

@@ -89,6 +89,7 @@ impl InitPreset {
                     "loops": true,
                     "laterValues": true,
                     "backgroundCommands": true,
+                    "projectRunners": true,
                 }),
             );
         }

@@ -13,6 +13,7 @@ mod lists;
 mod loops;
 mod patterns;
 mod redirections;
+mod runners;
 mod substituted;
 #[cfg(feature = "test-hooks")]
 mod swaps;

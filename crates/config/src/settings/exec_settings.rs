@@ -154,6 +154,7 @@ impl ExecSettings {
                 loops: levels.value(|level| &level.loops),
                 later_values: levels.value(|level| &level.later_values),
                 background_commands: levels.value(|level| &level.background_commands),
+                project_runners: levels.value(|level| &level.project_runners),
             },
             confine_fallback: levels.value(|level| &level.confine_fallback),
             observe: levels.value(|level| &level.observe),

@@ -258,6 +258,7 @@ policy_settings! {
         loops: bool, "tools.exec.reads.loops", "tools.exec.reads.loops" as Flag = false, Now;
         later_values: bool, "tools.exec.reads.laterValues", "tools.exec.reads.laterValues" as Flag = false, Now;
         background_commands: bool, "tools.exec.reads.backgroundCommands", "tools.exec.reads.backgroundCommands" as Flag = false, Now;
+        project_runners: bool, "tools.exec.reads.projectRunners", "tools.exec.reads.projectRunners" as Flag = false, Now;
         leftovers: Leftovers, "tools.exec.leftovers", "tools.exec.leftovers" as Word<Leftovers> = "kill", Now;
         isolation: Isolation, "tools.exec.isolation", "tools.exec.isolation" as SameUser = null, Now;
         on_miss: OnMiss, "tools.exec.onMiss", "tools.exec.onMiss" as Word<OnMiss> = "ask", Now;

@@ -124,6 +124,7 @@ fn compare_exec(before: &ExecSettings, later: &ExecSettings, who: &str, found: &
                 loops,
                 later_values,
                 background_commands,
+                project_runners,
             },
         confine_fallback,
         // It is told, and decides nothing.
@@ -193,6 +194,11 @@ fn compare_exec(before: &ExecSettings, later: &ExecSettings, who: &str, found: &
     }
     if !background_commands && later.grammar.background_commands {
         found.add(format!("{who}: commands in the background are read"));
+    }
+    if !project_runners && later.grammar.project_runners {
+        found.add(format!(
+            "{who}: runners of a project are covered where its interpreter may run anything"
+        ));
     }
     if *confine_fallback != later.confine_fallback && later.confine_fallback == ConfineFallback::Text {
         found.add(format!(

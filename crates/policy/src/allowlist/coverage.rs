@@ -26,6 +26,8 @@ const TRUSTED_DIRECTORIES: &[&str] = &["/bin", "/usr/bin"];
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Need {
     Any,
+    /// Only one that names the program (D2).
+    Program,
     /// Only one that names the program and its arguments (W2, S2, D1).
     Arguments,
     /// The same, or one by which the kernel keeps what the arguments could start (D1).
@@ -186,7 +188,7 @@ impl Coverage<'_> {
     /// Whether an entry that says nothing of the arguments covers the program with them.
     fn is_enough(&self, confine: Option<&ConfineRule>, candidate: &Candidate<'_>) -> bool {
         match candidate.need {
-            Need::Any => true,
+            Need::Any | Need::Program => true,
             Need::Arguments => false,
             Need::ArgumentsOrStarts => self.keeps_starts(confine, candidate.executable),
         }
@@ -238,7 +240,7 @@ impl Coverage<'_> {
     /// Whether an entry that names the program covers it with these arguments.
     fn covers_by(&self, rule: ArgumentRule<'_>, candidate: &Candidate<'_>) -> bool {
         match rule {
-            ArgumentRule::Any => candidate.need == Need::Any,
+            ArgumentRule::Any => matches!(candidate.need, Need::Any | Need::Program),
             ArgumentRule::Inert => candidate.need == Need::Any && !self.rules.on(Rule::M5),
             ArgumentRule::Generated(_) | ArgumentRule::Expression(_) => self.has_arguments(rule, candidate),
         }

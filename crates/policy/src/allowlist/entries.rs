@@ -252,7 +252,7 @@ impl Evaluation<'_> {
 
     /// The real path of the directory a segment starts in, if it is certain. A link behind which a `cd` goes may lead
     /// elsewhere by then, and so may one that is not there yet.
-    fn real_directory(&self, directory: &Directory) -> Option<String> {
+    pub(super) fn real_directory(&self, directory: &Directory) -> Option<String> {
         let known = directory.known()?;
         let real = self.lookup.real(known);
         if directory.is_changed() {

@@ -19,6 +19,7 @@ mod entries;
 mod limits;
 mod looking;
 mod redirected;
+mod runners;
 mod segment;
 mod shells;
 mod unseen;

@@ -435,7 +435,13 @@ impl Evaluation<'_> {
                     return self.with_command(work, inner);
                 }
                 self.scan(&mut work);
-                self.evaluate_entries(work, Some((Code::Carrier, "W2", "a program that runs another")))
+                let need = if self.runs_for_project(&mut work) {
+                    Need::Program
+                } else {
+                    Need::Arguments
+                };
+                let reason = (Code::Carrier, "W2", "a program that runs another");
+                self.evaluate_entries_for(work, Some(reason), need)
             }
             NameClass::PayloadShell | NameClass::OtherShell => self.evaluate_shell(work, class),
             NameClass::Program
@@ -509,7 +515,9 @@ impl Evaluation<'_> {
             && reading.delegation != Delegation::Unknown
             && reading.knows_outputs
             && work.context.depth == 0;
-        let need = if may_be_kept {
+        let need = if !writes_deciding && self.runs_for_project(&mut work) {
+            Need::Program
+        } else if may_be_kept {
             Need::ArgumentsOrStarts
         } else {
             Need::Arguments

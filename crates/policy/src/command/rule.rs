@@ -115,6 +115,11 @@ vocabulary! {
         ///
         /// `docs/spec/command-analysis.md#g24`
         G24 = "G24",
+        /// Where `tools.exec.reads.projectRunners` says so, an entry for a runner covers a program of the project, where another one
+        /// lets the agent run any code of the project's interpreter.
+        ///
+        /// `docs/spec/command-analysis.md#d2`
+        D2 = "D2",
         /// `true`, `false`, `:`, `pwd` and `cd` to one literal directory need no entry.
         ///
         /// `docs/spec/command-analysis.md#b1`

@@ -294,6 +294,8 @@ pub struct Grammar {
     pub later_values: bool,
     /// `&` and `wait` (G24).
     pub background_commands: bool,
+    /// Programs that run another one of the project, where its interpreter may run any code anyway (D2).
+    pub project_runners: bool,
 }
 
 impl Grammar {
@@ -313,6 +315,7 @@ impl Grammar {
         loops: true,
         later_values: true,
         background_commands: true,
+        project_runners: true,
     };
 }
 
@@ -331,6 +334,7 @@ impl Grammar {
             loops: false,
             later_values: false,
             background_commands: false,
+            project_runners: false,
             ..self
         }
     }

@@ -78,6 +78,9 @@ pub(crate) struct Case {
     /// `tools.exec.reads.backgroundCommands`.
     #[serde(default)]
     pub(crate) background_commands: bool,
+    /// `tools.exec.reads.projectRunners`.
+    #[serde(default)]
+    pub(crate) project_runners: bool,
     /// Whether it is looked at without rule D1, which asks for the same words as other rules do.
     #[serde(skip)]
     pub(crate) without_delegation: bool,
@@ -294,6 +297,7 @@ fn analyze_text_under(rules: RuleSet, case: &Case, text: &str, env: &EnvOverride
             loops: case.loops,
             later_values: case.later_values,
             background_commands: case.background_commands,
+            project_runners: case.project_runners,
         },
         entries: Entries::Listed(&entries),
         grants: &[],

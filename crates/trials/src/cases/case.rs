@@ -146,6 +146,7 @@ pub(super) struct CaseText<Id> {
     loops: Option<bool>,
     later_values: Option<bool>,
     background_commands: Option<bool>,
+    project_runners: Option<bool>,
     env: Option<BTreeMap<String, String>>,
 }
 
@@ -203,6 +204,7 @@ impl<Id: Into<String>> CaseText<Id> {
             || self.loops.is_some()
             || self.later_values.is_some()
             || self.background_commands.is_some()
+            || self.project_runners.is_some()
             || self.env.is_some();
         if self.cwd.as_ref().is_some_and(|cwd| !cwd.starts_with('/')) {
             return Err(InvalidCases::at(line, &"cwd: expected an absolute path"));
@@ -232,6 +234,7 @@ impl<Id: Into<String>> CaseText<Id> {
                     loops: self.loops.unwrap_or_default(),
                     later_values: self.later_values.unwrap_or_default(),
                     background_commands: self.background_commands.unwrap_or_default(),
+                    project_runners: self.project_runners.unwrap_or_default(),
                 },
                 env: self.env.unwrap_or_default(),
             })

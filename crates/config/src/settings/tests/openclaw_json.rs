@@ -46,6 +46,7 @@ const SAMPLES: &[(&str, &str, &[&str])] = &[
     ("tools.exec.reads.loops", "true", &["['while']"]),
     ("tools.exec.reads.laterValues", "true", &["'$(date)'"]),
     ("tools.exec.reads.backgroundCommands", "true", &["'&'"]),
+    ("tools.exec.reads.projectRunners", "true", &["['uv']"]),
     ("tools.exec.confineFallback", "'text'", &["'ask'"]),
     ("tools.exec.observe", "true", &["'refused'"]),
     ("tools.exec.leftovers", "'keep'", &["'ignore'"]),
