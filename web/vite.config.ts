@@ -68,8 +68,10 @@ export default defineConfig(({ mode }) => ({
         codeSplitting: mode === "login" ? false : {
           groups: [
             { name: "app", tags: ["$initial"] },
+            // Loaded beside every view, with all that it needs.
+            { name: "record", test: /view\/record\.tsx$/ },
             // What several views are made of: one request, not one for each part.
-            { name: "lists", test: /(view\/(agents|cancel|confirm|listing|live-output|output|paged|screen|policy\/settings)|pure\/replay)\.tsx?$/, includeDependenciesRecursively: false },
+            { name: "lists", test: /(view\/(agents|cancel|listing|live-output|output|paged|screen|policy\/settings)|pure\/replay)\.tsx?$/, includeDependenciesRecursively: false },
           ],
         },
       },

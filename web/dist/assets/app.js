@@ -2323,7 +2323,7 @@ var __vitePreload = (load) => load();
 var record = new State(void 0);
 var loading;
 function loadRecord() {
-	loading ??= __vitePreload(() => import("./record.js").then((views) => record.set(views)), []).catch((error) => {
+	loading ??= __vitePreload(() => import("./record.js").then((n) => n.record_exports).then((views) => record.set(views)), []).catch((error) => {
 		loading = void 0;
 		failed(error);
 	});
@@ -4100,37 +4100,17 @@ function Notices() {
 	});
 }
 function Note({ id, said: { text, edit } }) {
-	const [isSending, setSending] = useState(false);
-	async function accept() {
-		setSending(true);
-		try {
-			await json("POST", "/v1/policy/document/accept", { body: { hash: edit?.hash } });
-			await seePolicy();
-		} catch (error) {
-			failed(error);
-		}
-		setSending(false);
-	}
-	return createVNode("p", {
+	const later = useValue(record);
+	return createVNode("div", {
 		class: "notice",
 		id: `notice-${id}`,
-		role: "alert",
-		children: [
-			createVNode("bdi", { children: visible(text) }),
-			" ",
-			edit && may("admin") && createVNode("button", {
-				type: "button",
-				class: "quiet",
-				disabled: isSending,
-				onClick: () => void accept(),
-				children: "Accept this edit"
-			}),
-			" ",
-			edit && createVNode("a", {
-				href: "#/policy",
-				children: "What it changes"
-			})
-		]
+		children: [createVNode("p", {
+			role: "alert",
+			children: createVNode("bdi", { children: visible(text) })
+		}), edit && later && createVNode(later.HeldAnswers, {
+			id,
+			edit
+		})]
 	});
 }
 function Head() {
@@ -4349,4 +4329,4 @@ async function poll() {
 }
 isOpened.set(Boolean(only));
 start().catch(failed);
-export { AFTER, CommandBlock, Fact, FactChips, Fragment, Mono, Refused, State, Time, Unreachable, Variables, Wrong, __vitePreload, addressOf, announce, areAlike, baseName, brief, byteSize, calls, check, chooseAlike, chooseNone, chosen, closeCard, createVNode, decide, draw, drawn, duration, equalKey, everything, factsOf, failed, fallback, gone, hints, isFinal, isHelp, isNarrow, isOn, isOpen, isRead, json, keepFilter, lastReasons, lineOf, look, looker, may, mixedWords, model, mustOpen, nextOpen, nudge, ofAgent, online, only, open, openRow, opened$1 as opened, outcome, place, placeOf, policy, proposalsOf, reader, record, refreshStop, rowOf, rows, rule, runFacts, runStatus, seePolicy, send, sentBlindly, serverNow, setCard, setOn, standing, ticks, timeLeft, unfold, unlimited, useEffect, useLayoutEffect, useMemo, useRef, useState, useValue, visible, visibleOutput, wanted, watch, who, width };
+export { AFTER, CommandBlock, Fact, FactChips, Fragment, Mono, Refused, State, Time, Unreachable, Variables, Wrong, __vitePreload, addressOf, announce, areAlike, baseName, brief, byteSize, calls, check, chooseAlike, chooseNone, chosen, closeCard, createVNode, decide, draw, drawn, duration, equalKey, everything, factsOf, failed, fallback, gone, hints, isFinal, isHelp, isNarrow, isOn, isOpen, isRead, json, keepFilter, lastReasons, lineOf, look, looker, may, mixedWords, model, mustOpen, nextOpen, nudge, ofAgent, online, only, open, openRow, opened$1 as opened, outcome, place, placeOf, policy, proposalsOf, reader, refreshStop, rowOf, rows, rule, runFacts, runStatus, seePolicy, send, sentBlindly, serverNow, setCard, setOn, standing, ticks, timeLeft, unfold, unlimited, useEffect, useLayoutEffect, useMemo, useRef, useState, useValue, visible, visibleOutput, wanted, watch, who, width };

@@ -1,5 +1,251 @@
-import { AFTER, CommandBlock, Fact, FactChips, Fragment, Mono, Refused, Time, Variables, Wrong, announce, areAlike, baseName, brief, calls, check, chooseAlike, chooseNone, chosen, closeCard, createVNode, decide, draw, drawn, equalKey, factsOf, failed, fallback, gone, hints, isHelp, isNarrow, isOn, isOpen, isRead, json, lastReasons, lineOf, look, looker, may, model, mustOpen, nextOpen, nudge, ofAgent, online, only, open, openRow, opened, outcome, policy, proposalsOf, refreshStop, rowOf, rows, runFacts, runStatus, send as send$1, sentBlindly, serverNow, setCard, setOn, standing, ticks, timeLeft, unfold, unlimited, useEffect, useLayoutEffect, useRef, useState, useValue, visible, wanted, who, width } from "./app.js";
-import { Output } from "./lists.js";
+import { AFTER, CommandBlock, Fact, FactChips, Fragment, Mono, Refused, Time, Variables, Wrong, announce, areAlike, baseName, brief, byteSize, calls, check, chooseAlike, chooseNone, chosen, closeCard, createVNode, decide, draw, drawn, equalKey, factsOf, failed, fallback, gone, hints, isHelp, isNarrow, isOn, isOpen, isRead, json, lastReasons, lineOf, look, looker, may, model, mustOpen, nextOpen, nudge, ofAgent, online, only, open, openRow, opened, outcome, policy, proposalsOf, refreshStop, rowOf, rows, runFacts, runStatus, seePolicy, send as send$1, sentBlindly, serverNow, setCard, setOn, standing, ticks, timeLeft, unfold, unlimited, useEffect, useLayoutEffect, useRef, useState, useValue, visible, visibleOutput, wanted, who, width } from "./app.js";
+// \0rolldown/runtime.js
+var __defProp = Object.defineProperty;
+var __exportAll = (all, no_symbols) => {
+	let target = {};
+	for (var name in all) __defProp(target, name, {
+		get: all[name],
+		enumerable: true
+	});
+	if (!no_symbols) __defProp(target, Symbol.toStringTag, { value: "Module" });
+	return target;
+};
+// src/view/confirm.tsx
+function Confirm({ name, act, label, question, yes, run, done, changed }) {
+	const [isAsked, setAsked] = useState(false);
+	const [isSending, setSending] = useState(false);
+	const [problem, setProblem] = useState("");
+	const first = useRef(null);
+	const wasAsked = useRef(false);
+	useLayoutEffect(() => {
+		if (isAsked || wasAsked.current) first.current?.focus();
+		wasAsked.current = isAsked;
+	}, [isAsked]);
+	async function press() {
+		if (isSending) return;
+		setSending(true);
+		setProblem("");
+		try {
+			await run();
+			announce(done);
+		} catch (error) {
+			if (error instanceof Refused && error.isSignedOut) failed(error);
+			setProblem(error instanceof Refused ? error.message : "No answer came. Look at the present state before you try again.");
+		}
+		setSending(false);
+		setAsked(false);
+		changed();
+	}
+	return createVNode("div", {
+		class: "row-actions",
+		children: [isAsked ? createVNode(Fragment, { children: [
+			createVNode("span", {
+				role: "status",
+				children: question
+			}),
+			createVNode("button", {
+				type: "button",
+				ref: first,
+				class: "quiet",
+				onClick: () => setAsked(false),
+				children: "Back"
+			}),
+			createVNode("button", {
+				type: "button",
+				class: "danger",
+				"data-act": act,
+				"aria-disabled": isSending,
+				onClick: () => void press(),
+				children: yes
+			})
+		] }) : createVNode("button", {
+			type: "button",
+			ref: first,
+			class: "quiet danger-text",
+			"data-act": `ask-${act}`,
+			"aria-label": label,
+			onClick: () => setAsked(true),
+			children: name
+		}), createVNode(Wrong, { text: problem })]
+	});
+}
+// src/pure/changes.ts
+var subject = ({ what }) => what.split(": ", 1)[0] ?? what;
+function grouped(changes) {
+	const isOfAll = (change) => !/^(agent |agents\.)/.test(subject(change));
+	const ordered = [...new Set(changes.map(subject))].flatMap((name) => changes.filter((change) => subject(change) === name));
+	return [...ordered.filter(isOfAll), ...ordered.filter((change) => !isOfAll(change))];
+}
+var rejecting = (file) => file === "countersign.toml" ? "Keep out of effect what it loosens, for as long as countersign.toml says so? The file stays as it is: set it back, or write what you want instead." : `Put ${file} back to what was accepted? All that it changes is undone, also what it takes away.`;
+// src/pure/diff.ts
+var MOST_CELLS = 1e6;
+var wordsOf = (text) => text.match(/[\p{L}\p{M}\p{N}_]+|[^]/gu) ?? [];
+function diff(before, after) {
+	const old = wordsOf(before);
+	const now = wordsOf(after);
+	let from = 0;
+	while (from < old.length && from < now.length && old[from] === now[from]) from += 1;
+	let end = 0;
+	while (end < old.length - from && end < now.length - from && old[old.length - 1 - end] === now[now.length - 1 - end]) end += 1;
+	const found = [];
+	const add = (kind, words) => {
+		const text = words.join("");
+		const last = found.at(-1);
+		if (!text) return;
+		if (last?.kind === kind) last.text += text;
+		else found.push({
+			kind,
+			text
+		});
+	};
+	add("same", old.slice(0, from));
+	middle(old.slice(from, old.length - end), now.slice(from, now.length - end), add);
+	add("same", old.slice(old.length - end));
+	return found;
+}
+function middle(old, now, add) {
+	if (old.length * now.length > MOST_CELLS) {
+		add("gone", old);
+		add("new", now);
+		return;
+	}
+	const width = now.length + 1;
+	const common = new Uint32Array((old.length + 1) * width);
+	const at = (row, column) => common[row * width + column] ?? 0;
+	for (let row = old.length - 1; row >= 0; row -= 1) for (let column = now.length - 1; column >= 0; column -= 1) common[row * width + column] = old[row] === now[column] ? at(row + 1, column + 1) + 1 : Math.max(at(row + 1, column), at(row, column + 1));
+	let row = 0;
+	let column = 0;
+	while (row < old.length && column < now.length) if (old[row] === now[column]) {
+		add("same", old.slice(row, row + 1));
+		row += 1;
+		column += 1;
+	} else if (at(row + 1, column) >= at(row, column + 1)) {
+		add("gone", old.slice(row, row + 1));
+		row += 1;
+	} else {
+		add("new", now.slice(column, column + 1));
+		column += 1;
+	}
+	add("gone", old.slice(row));
+	add("new", now.slice(column));
+}
+// src/view/changes.tsx
+function HeldAnswers({ id, edit }) {
+	const [isShown, setShown] = useState(false);
+	const file = {
+		held: "exec-approvals.json",
+		"held-config": "openclaw.json"
+	}[id] ?? "countersign.toml";
+	const answer = (how) => async () => {
+		await json("POST", `/v1/policy/document/${how}`, { body: { hash: edit.hash } });
+		await seePolicy();
+	};
+	return createVNode("div", {
+		class: "held-answers",
+		children: [
+			createVNode("div", {
+				class: "row-actions",
+				children: [createVNode("button", {
+					type: "button",
+					class: "quiet",
+					"data-act": "show-changes",
+					"aria-expanded": isShown,
+					onClick: () => setShown(!isShown),
+					children: "What it changes"
+				}), createVNode("a", {
+					href: "#/policy",
+					children: "Policy"
+				})]
+			}),
+			isShown && ((edit.changes ?? []).length > 0 ? createVNode(Changes, {
+				edit,
+				file
+			}) : createVNode("p", {
+				class: "hint",
+				children: "Before and after are not known. What it newly allows is listed above."
+			})),
+			may("admin") && createVNode("div", {
+				class: "row-actions",
+				children: [createVNode(Confirm, {
+					name: "Reject…",
+					label: "Reject this change",
+					act: `notice-reject-${id}`,
+					question: rejecting(file),
+					yes: "Reject it",
+					done: "The change is rejected.",
+					changed: () => {},
+					run: answer("reject")
+				}), createVNode(Confirm, {
+					name: "Accept…",
+					label: "Accept this change",
+					act: `notice-accept-${id}`,
+					question: "Let it allow what is listed above?",
+					yes: "Accept it",
+					done: "The change is accepted.",
+					changed: () => {},
+					run: answer("accept")
+				})]
+			})
+		]
+	});
+}
+function Changes({ edit: { changes = [], moreChanges = 0 }, file }) {
+	return createVNode(Fragment, { children: [createVNode("div", {
+		class: "table-box",
+		tabIndex: 0,
+		role: "region",
+		"aria-label": `What changes in ${file}`,
+		children: createVNode("table", {
+			class: "figures changes",
+			children: [createVNode("thead", { children: createVNode("tr", { children: [
+				createVNode("th", {
+					scope: "col",
+					children: "What"
+				}),
+				createVNode("th", {
+					scope: "col",
+					children: "Before"
+				}),
+				createVNode("th", {
+					scope: "col",
+					children: "After"
+				})
+			] }) }), createVNode("tbody", { children: grouped(changes).map((change, index) => createVNode(Row$1, { change }, index)) })]
+		})
+	}), moreChanges > 0 && createVNode("p", {
+		class: "hint",
+		children: `${moreChanges.toLocaleString("en")} more changes are not listed.`
+	})] });
+}
+function Row$1({ change: { what, before, after } }) {
+	const parts = before !== void 0 && after !== void 0 ? diff(visible(before), visible(after)) : void 0;
+	return createVNode("tr", { children: [
+		createVNode("th", {
+			scope: "row",
+			children: createVNode("bdi", { children: visible(what) })
+		}),
+		createVNode("td", {
+			"data-name": "Before",
+			children: before === void 0 ? createVNode("span", {
+				class: "unset",
+				children: "not there"
+			}) : createVNode("code", {
+				dir: "ltr",
+				children: parts ? parts.filter(({ kind }) => kind !== "new").map(({ kind, text }, index) => kind === "gone" ? createVNode("del", { children: text }, index) : text) : createVNode("del", { children: visible(before) })
+			})
+		}),
+		createVNode("td", {
+			"data-name": "After",
+			children: after === void 0 ? createVNode("span", {
+				class: "unset",
+				children: "not there any more"
+			}) : createVNode("code", {
+				dir: "ltr",
+				children: parts ? parts.filter(({ kind }) => kind !== "gone").map(({ kind, text }, index) => kind === "new" ? createVNode("ins", { children: text }, index) : text) : createVNode("ins", { children: visible(after) })
+			})
+		})
+	] });
+}
 // src/answers.ts
 var answers = 0;
 async function send(all, decision, reason) {
@@ -78,58 +324,6 @@ async function takeBack(id) {
 		model.keptAllowed(id, error instanceof Refused ? error.message : "The server did not answer, so it may run. Look again, or cancel the run.");
 	}
 	if (gone.value === void 0) draw();
-}
-// src/pure/diff.ts
-var MOST_CELLS = 1e6;
-var wordsOf = (text) => text.match(/[\p{L}\p{M}\p{N}_]+|[^]/gu) ?? [];
-function diff(before, after) {
-	const old = wordsOf(before);
-	const now = wordsOf(after);
-	let from = 0;
-	while (from < old.length && from < now.length && old[from] === now[from]) from += 1;
-	let end = 0;
-	while (end < old.length - from && end < now.length - from && old[old.length - 1 - end] === now[now.length - 1 - end]) end += 1;
-	const found = [];
-	const add = (kind, words) => {
-		const text = words.join("");
-		const last = found.at(-1);
-		if (!text) return;
-		if (last?.kind === kind) last.text += text;
-		else found.push({
-			kind,
-			text
-		});
-	};
-	add("same", old.slice(0, from));
-	middle(old.slice(from, old.length - end), now.slice(from, now.length - end), add);
-	add("same", old.slice(old.length - end));
-	return found;
-}
-function middle(old, now, add) {
-	if (old.length * now.length > MOST_CELLS) {
-		add("gone", old);
-		add("new", now);
-		return;
-	}
-	const width = now.length + 1;
-	const common = new Uint32Array((old.length + 1) * width);
-	const at = (row, column) => common[row * width + column] ?? 0;
-	for (let row = old.length - 1; row >= 0; row -= 1) for (let column = now.length - 1; column >= 0; column -= 1) common[row * width + column] = old[row] === now[column] ? at(row + 1, column + 1) + 1 : Math.max(at(row + 1, column), at(row, column + 1));
-	let row = 0;
-	let column = 0;
-	while (row < old.length && column < now.length) if (old[row] === now[column]) {
-		add("same", old.slice(row, row + 1));
-		row += 1;
-		column += 1;
-	} else if (at(row + 1, column) >= at(row, column + 1)) {
-		add("gone", old.slice(row, row + 1));
-		row += 1;
-	} else {
-		add("new", now.slice(column, column + 1));
-		column += 1;
-	}
-	add("gone", old.slice(row));
-	add("new", now.slice(column));
 }
 // src/pure/grant-words.ts
 var HOUR_MS = 36e5;
@@ -1129,6 +1323,71 @@ function Row({ mute: { agentId, untilMs, reason, endWaits }, ended }) {
 		]
 	});
 }
+// src/view/output.tsx
+var PIECE_BYTES = 65536;
+function Output({ run }) {
+	const [text, setText] = useState("");
+	const [state, setState] = useState("Loading the output …");
+	const [hasMore, setMore] = useState(false);
+	const read = useRef({
+		offset: 0,
+		decoder: new TextDecoder(),
+		isOver: false
+	});
+	async function load() {
+		setMore(false);
+		const { current } = read;
+		const { offset } = current;
+		try {
+			const response = await send$1("GET", `/v1/runs/${run.runId}/output`, { headers: {
+				Range: `bytes=${offset}-${offset + PIECE_BYTES - 1}`,
+				Accept: "*/*"
+			} });
+			const bytes = new Uint8Array(await response.arrayBuffer());
+			if (current.isOver) return;
+			const total = Number(response.headers.get("content-range")?.split("/")[1] ?? bytes.length);
+			current.offset += bytes.length;
+			const piece = visibleOutput(current.decoder.decode(bytes, { stream: current.offset < total }));
+			setText((before) => before + piece);
+			setMore(current.offset < total);
+			setState(!total ? "No output." : current.offset < total ? `${byteSize(current.offset)} of ${byteSize(total)}` : byteSize(total));
+		} catch (error) {
+			if (current.isOver) return;
+			const isEmpty = error instanceof Refused && error.status === 416;
+			setState(isEmpty ? "No output." : error instanceof Refused ? error.sentence : "The output could not be loaded.");
+			setMore(!isEmpty);
+		}
+	}
+	useEffect(() => {
+		load();
+		return () => {
+			read.current.isOver = true;
+		};
+	}, []);
+	return createVNode("div", {
+		class: "run-output",
+		children: [
+			text && createVNode("pre", {
+				class: "output",
+				tabIndex: 0,
+				role: "group",
+				"aria-label": "Output",
+				children: text
+			}),
+			createVNode("p", {
+				class: "hint",
+				role: "status",
+				children: state
+			}),
+			hasMore && createVNode("button", {
+				type: "button",
+				class: "more",
+				onClick: () => void load(),
+				children: "Show more output"
+			})
+		]
+	});
+}
 // src/view/revise.tsx
 var MOST_CHARS = 1e5;
 function written({ boundTo: { argv }, command }) {
@@ -1523,4 +1782,26 @@ async function resumeNow(reason) {
 	const answer = await json("POST", "/v1/resume", { body: { reason } });
 	announce(answer.stopped ? "It takes an admin of another owner to let everything go on." : "Everything goes on.");
 }
-export { AfterDenial, AlwaysPanel, AuditFacts, Batch, Ended, Help, Mutes, Output, Reasons, Results, Revise, Revised, Start, StopDialog, StoredList, Times, decideTogether, diff, whyNoAlways };
+// src/view/record.tsx
+var record_exports = __exportAll({
+	AfterDenial: () => AfterDenial,
+	AlwaysPanel: () => AlwaysPanel,
+	AuditFacts: () => AuditFacts,
+	Batch: () => Batch,
+	Ended: () => Ended,
+	HeldAnswers: () => HeldAnswers,
+	Help: () => Help,
+	Mutes: () => Mutes,
+	Output: () => Output,
+	Reasons: () => Reasons,
+	Results: () => Results,
+	Revise: () => Revise,
+	Revised: () => Revised,
+	Start: () => Start,
+	StopDialog: () => StopDialog,
+	StoredList: () => StoredList,
+	Times: () => Times,
+	decideTogether: () => decideTogether,
+	whyNoAlways: () => whyNoAlways
+});
+export { Changes, Confirm, Output, record_exports, rejecting };

@@ -2,12 +2,12 @@
 // of the emergency stop, the help, and what newcomers see.
 
 export { decideTogether } from "../answers.ts";
-export { diff } from "../pure/diff.ts";
 export { whyNoAlways } from "../pure/grant-words.ts";
 export { AfterDenial } from "./after.tsx";
 export { AlwaysPanel, StoredList } from "./always.tsx";
 export { AuditFacts } from "./audit-facts.tsx";
 export { Batch } from "./batch.tsx";
+export { HeldAnswers } from "./changes.tsx";
 export { Ended, Reasons, Results, Times } from "./ended.tsx";
 export { Help } from "./help.tsx";
 export { Mutes } from "./mutes.tsx";
