@@ -699,6 +699,11 @@ function onSecretChange(then) {
 }
 var skewMs = 0;
 var serverNow = () => Date.now() + skewMs;
+function asked$1(method, path) {
+	const answer = method === "GET" ? globalThis.early?.get(path) : void 0;
+	if (answer) globalThis.early?.delete(path);
+	return answer;
+}
 async function send(method, path, { body, headers = {}, signal } = {}) {
 	const all = new Headers(headers);
 	if (secret()) all.set("X-CSRF-Token", secret());
@@ -706,7 +711,7 @@ async function send(method, path, { body, headers = {}, signal } = {}) {
 	if (!all.has("Accept")) all.set("Accept", "application/json");
 	let response;
 	try {
-		response = await fetch(path, {
+		response = await (asked$1(method, path) ?? fetch(path, {
 			method,
 			headers: all,
 			body: body === void 0 ? void 0 : JSON.stringify(body),
@@ -714,7 +719,7 @@ async function send(method, path, { body, headers = {}, signal } = {}) {
 			cache: "no-store",
 			credentials: "same-origin",
 			redirect: "error"
-		});
+		}));
 	} catch (cause) {
 		throw new Unreachable("no answer", { cause });
 	}
