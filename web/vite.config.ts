@@ -25,9 +25,19 @@ function withoutMarkup(): Plugin {
   };
 }
 
+/** Loads a module and nothing beside it: what Vite would have it fetch beforehand are stylesheets, and no view has one of its own. */
+function withoutPreload(): Plugin {
+  return {
+    name: "without-preload",
+    transform(_code, id) {
+      return id.endsWith("vite/preload-helper.js") ? "export const __vitePreload = (load) => load();" : undefined;
+    },
+  };
+}
+
 export default defineConfig(({ mode }) => ({
   publicDir: mode === "login" ? false : "public",
-  plugins: [withoutMarkup()],
+  plugins: [withoutMarkup(), withoutPreload()],
   resolve: {
     // Installed packages may be behind a link; their place must not be in what is built.
     preserveSymlinks: true,
@@ -58,8 +68,10 @@ export default defineConfig(({ mode }) => ({
         codeSplitting: mode === "login" ? false : {
           groups: [
             { name: "app", tags: ["$initial"] },
+            // Loaded beside every view, with all that it needs.
+            { name: "record", test: /view\/record\.tsx$/ },
             // What several views are made of: one request, not one for each part.
-            { name: "lists", test: /(view\/(agents|cancel|confirm|listing|live-output|output|paged|screen|policy\/settings)|pure\/replay)\.tsx?$/, includeDependenciesRecursively: false },
+            { name: "lists", test: /(view\/(agents|cancel|listing|live-output|output|paged|screen|policy\/settings)|pure\/replay)\.tsx?$/, includeDependenciesRecursively: false },
           ],
         },
       },

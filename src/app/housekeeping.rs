@@ -90,6 +90,13 @@ impl LiveSettings {
                 "changed settings that another admin has to accept: countersign policy diff"
             );
         }
+        let keys = waiting_for(WaitsFor::Change);
+        if !keys.is_empty() {
+            tracing::warn!(
+                keys = keys.join(" "),
+                "changed settings that an admin rejected: set them back in countersign.toml"
+            );
+        }
     }
 
     /// Looks at the files now and then, so that a change shows without a request.

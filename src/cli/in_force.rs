@@ -153,10 +153,10 @@ pub(super) fn remark(setting: &SettingBody) -> String {
             } else {
                 spelled(waiting)
             };
-            let when = if setting.waits_for.as_deref() == Some("acceptance") {
-                "once an admin accepts it"
-            } else {
-                "after a restart"
+            let when = match setting.waits_for.as_deref() {
+                Some("acceptance") => "once an admin accepts it",
+                Some("change") => "rejected by an admin, never in force",
+                _ => "after a restart",
             };
             format!("{when}: {}", value::visible(&what))
         }

@@ -45,8 +45,8 @@ pub(crate) struct AcceptArgs {
   countersign policy reject
 
 Without a hash the one change that is held is rejected. All of it is undone, also what it took away.
-An admin can reject any change, and the one who made it can take it back. What is held of
-countersign.toml you put right in that file.")]
+An admin can reject any change, and the one who made it can take it back. countersign.toml stays as
+it is: what it loosens never takes effect, and you set it back in the file.")]
 pub(crate) struct RejectArgs {
     /// The hash that `policy diff` shows
     hash: Option<String>,
@@ -109,12 +109,10 @@ pub(crate) async fn diff(context: &Context, client: &Client) -> Result<ExitStatu
             "to let it count: `countersign policy accept {}`",
             held.edit.hash
         ));
-        if held.file != SERVER_FILE {
-            context.console.hint(&format!(
-                "to undo it: `countersign policy reject {}`",
-                held.edit.hash
-            ));
-        }
+        context.console.hint(&format!(
+            "to undo it: `countersign policy reject {}`",
+            held.edit.hash
+        ));
     }
     Ok(ExitStatus::SUCCESS)
 }
@@ -184,9 +182,9 @@ pub(crate) async fn reject(
 
 /// The hash of the one change that can be rejected; `None` where none is held.
 fn only_one(held: Vec<HeldEdit>) -> Result<Option<String>, Failure> {
-    let mut ours = held.into_iter().filter(|held| held.file != SERVER_FILE);
-    let first = ours.next().map(|held| held.edit.hash);
-    if ours.next().is_some() {
+    let mut all = held.into_iter();
+    let first = all.next().map(|held| held.edit.hash);
+    if all.next().is_some() {
         return Err(Failure::usage(
             "several changes are held: name one by its hash (countersign policy diff)",
         ));

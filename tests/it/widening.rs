@@ -354,15 +354,7 @@ async fn a_rule_that_is_taken_out_of_the_file_is_in_effect_until_another_owner_a
     assert!(shown.stdout.contains("approvals.rules becomes"), "{shown:?}");
 
     let hash = held_hash(&server, "/serverHeld").await;
-    // A server never writes that file, so nobody rejects a change of it but in the file.
     let other = server.operator().with_token(other.token());
-    let refused = other
-        .post("/v1/policy/document/reject", json!({ "hash": hash }))
-        .await;
-    refused
-        .problem(400, "invalid-request")
-        .says("detail", "no server writes");
-    assert_eq!(held_hash(&server, "/serverHeld").await, hash);
     // It is about this very content.
     server.edit_toml(&with_rules(""));
     accept(&other, &hash).await.problem(412, "base-hash-mismatch");
@@ -373,6 +365,82 @@ async fn a_rule_that_is_taken_out_of_the_file_is_in_effect_until_another_owner_a
     server.start().await;
     let accepted = setting(&server).await;
     assert_eq!((&accepted["value"], accepted.get("waiting")), (&json!([]), None));
+}
+
+#[tokio::test]
+async fn what_was_rejected_of_the_file_is_never_in_force_and_another_content_waits_again() {
+    const REJECT: &str = "/v1/policy/document/reject";
+    let mut server = TestServer::allowlist_only()
+        .toml("[approvals]\nwidening = \"ask\"\n")
+        .second_owner()
+        .start()
+        .await;
+    let other = admin(&server, "second").await;
+    let widening = async |server: &TestServer| {
+        let settings = server.operator().read("/v1/settings").await;
+        let found = settings
+            .list("items")
+            .iter()
+            .find(|item| item["path"] == "approvals.widening");
+        found.cloned().unwrap_or_default()
+    };
+    let looser = "[approvals]\nwidening = \"apply\"\n";
+    server.edit_toml(looser);
+    let hash = held_hash(&server, "/serverHeld").await;
+    // Nobody without the scope, and only what waits; the account that edited the file may take it back.
+    server
+        .agent()
+        .post(REJECT, json!({ "hash": hash }))
+        .await
+        .problem(403, "forbidden");
+    server
+        .operator()
+        .post(REJECT, json!({ "hash": "00ff" }))
+        .await
+        .problem(412, "base-hash-mismatch");
+    let rejected = server.cli(&["policy", "reject"]).await;
+    assert_eq!(rejected.code, Some(0), "{rejected:?}");
+    let records = server
+        .operator()
+        .read("/v1/audit?action=document.held&order=newest&limit=1")
+        .await;
+    assert_has!(records["items"][0], { "target/id": "config", "detail/rejected": true, "detail/previousHash": hash });
+    let said = json!({ "value": "ask", "waiting": "apply", "waitsFor": "change" });
+    for restarts in [false, true] {
+        if restarts {
+            server.stop().await;
+            server.start().await;
+        }
+        let kept = widening(&server).await;
+        for member in ["value", "waiting", "waitsFor"] {
+            assert_eq!(kept[member], said[member], "{kept}");
+        }
+        assert_eq!(held(&server, "/serverHeld").await, Value::Null);
+        let operator = server.operator();
+        let second = operator.with_token(other.token());
+        // Nobody can accept it, or reject it again.
+        accept(&second, &hash).await.problem(412, "base-hash-mismatch");
+        second
+            .post(REJECT, json!({ "hash": hash }))
+            .await
+            .problem(412, "base-hash-mismatch");
+        // The guard that was to go still stands.
+        let program = if restarts { "arch" } else { "logname" };
+        propose(&operator, &format!("/**/{program}")).await;
+        is_denied(&server, program).await;
+    }
+    // Another content is another question, and so is this one once it comes back.
+    server.edit_toml(&format!("{looser}max_pending = 7\n"));
+    let next = held_hash(&server, "/serverHeld").await;
+    assert_ne!(next, hash);
+    server.edit_toml(looser);
+    assert_eq!(held_hash(&server, "/serverHeld").await, hash);
+    accept(&server.operator().with_token(other.token()), &hash)
+        .await
+        .expect(200);
+    server.stop().await;
+    server.start().await;
+    assert_eq!(widening(&server).await["value"], "apply");
 }
 
 #[tokio::test]

@@ -2,9 +2,10 @@
 
 import { announce } from "./announce.ts";
 import { everything, isFinal, json, Refused } from "./api/api.ts";
-import type { Approval, ApprovalDecision, Decision, DecisionResult, DecisionsResult, Page, PageEvent, Revision, Run, RunNews, SessionOverrides } from "./api/types.ts";
+import type { Approval, ApprovalDecision, Decision, DecisionResult, Page, PageEvent, Run, RunNews, SessionOverrides } from "./api/types.ts";
 import { Approvals, type Entry, inOrder } from "./pure/approvals.ts";
 import { areAlike, matches } from "./pure/facts.ts";
+import { MOST_TOGETHER, type Row, rowOf, rowsOf } from "./pure/groups.ts";
 import { brief } from "./pure/text.ts";
 import { outcome } from "./pure/words.ts";
 import { blank, check, gone, looker, may, me, missed, notice, only, reached } from "./shell.ts";
@@ -17,7 +18,6 @@ const LOOK_AGAIN_MS = 1500;
 const IDLE_MS = 3000;
 const REMOVE_AFTER_MS = 60_000;
 const MOST_PAST = 20;
-const MOST_AT_ONCE = 100;
 const OVERRIDES_HOLD_MS = 3000;
 
 export const model = new Approvals();
@@ -28,12 +28,14 @@ export const drawn = new State(0);
 export const online = new State(true);
 /** The words that the list is filtered by. */
 export const filter = new State(new URLSearchParams(location.search).get("q") ?? "");
-/** The request that is open beside the list. */
+/** The row that is open beside the list: a request, or several together. */
 export const opened = new State<string | undefined>(undefined);
 /** Whether a person opened it; on a phone only then is it shown in place of the list. */
 export const isOpened = new State(false);
 /** The requests that one answer goes to. */
 export const chosen = new State<ReadonlySet<string>>(new Set());
+/** Whether similar requests share a row, too. Their commands differ, so that is for a person to choose. */
+export const areSimilar = new State(localStorage.getItem("countersign.similar") === "1");
 /** Seconds go by. */
 export const ticks = new State(0);
 
@@ -53,7 +55,43 @@ export function listed(): Entry[] {
   return [...model.entries.values()].filter(({ approval }) => matches(approval, words)).sort(inOrder);
 }
 
-export const isWaiting = (entry: Entry): boolean => entry.phase !== "settled";
+const names = new Map<string, string>();
+let named = 0;
+// The groups whose members are listed.
+const unfolded = new Set<string>();
+
+function nameOf(key: string): string {
+  const name = names.get(key) ?? `all-${named++}`;
+  names.set(key, name);
+  return name;
+}
+
+/** The rows of the list. */
+export const rows = (): Row[] => rowsOf(listed(), { areSimilar: areSimilar.value && !only, isOpen: (name) => unfolded.has(name), nameOf });
+
+/** The row that is open. */
+export const openRow = (all = rows()): Row | undefined => rowOf(opened.value, all);
+
+/** Lists the members of a group below it, or no longer. */
+export function unfold(name: string, isOpen?: boolean): void {
+  const group = rows().find(({ entries, name: own }) => entries.length > 1 && (own === name || entries.some(({ approval }) => approval.id === name)));
+  if (!group) return;
+  if (isOpen ?? !group.isOpen) unfolded.add(group.name);
+  else {
+    unfolded.delete(group.name);
+    if (name !== group.name) open(group.name, "row");
+  }
+  draw();
+}
+
+/** Whether similar requests share a row. */
+export function setSimilar(is: boolean): void {
+  localStorage.setItem("countersign.similar", is ? "1" : "0");
+  areSimilar.set(is);
+  draw();
+}
+
+const waits = ({ entries }: Row): boolean => entries.some(({ phase }) => phase !== "settled");
 
 /** Marks the text of a request as read in full. */
 export function markRead(id: string): void {
@@ -84,17 +122,25 @@ function drawSoon(): void {
   }, 16);
 }
 
-/** Something is open as long as there is something; what a person opened stays. */
+// The requests that were open.
+let lastOpen: readonly string[] = [];
+
+/** Something is open as long as there is something; what a person opened stays, and what is left of several, too. */
 function openFirst(): void {
   if (only) return opened.set(only);
-  const known = opened.value === undefined ? undefined : model.entries.get(opened.value);
-  if (known) return;
-  isOpened.set(false);
-  const all = listed();
-  opened.set((all.find(isWaiting) ?? all[0])?.approval.id);
+  const all = rows();
+  const left = all.filter(({ entries }) => entries.some(({ approval }) => lastOpen.includes(approval.id)));
+  const row = openRow(all) ?? left.find(waits) ?? left[0];
+  if (row) {
+    lastOpen = row.entries.map(({ approval }) => approval.id);
+    if (!openRow(all)) opened.set(row.name);
+  } else if (opened.value === undefined || !model.entries.has(opened.value)) {
+    isOpened.set(false);
+    opened.set((all.find(waits) ?? all[0])?.name);
+  }
 }
 
-/** Opens a request; `where` says what gets the focus, if anything. */
+/** Opens a row; `where` says what gets the focus, if anything. */
 export function open(id: string | undefined, where?: "card" | "row"): void {
   opened.set(id);
   isOpened.set(id !== undefined);
@@ -109,41 +155,53 @@ export function closeCard(): void {
   drawn.change((count) => count + 1);
 }
 
-/** Opens the next or the previous request of the list. */
+/** Opens the next or the previous row of the list. */
 export function move(step: number): void {
-  const all = listed();
-  const at = all.findIndex(({ approval }) => approval.id === opened.value);
-  const to = all[at < 0 ? 0 : Math.min(all.length - 1, Math.max(0, at + step))];
-  if (to) open(to.approval.id, isOpened.value && isNarrow() ? "card" : "row");
+  const all = rows();
+  const now = openRow(all);
+  const to = all[now ? Math.min(all.length - 1, Math.max(0, all.indexOf(now) + step)) : 0];
+  if (to) open(to.name, isOpened.value && isNarrow() ? "card" : "row");
 }
 
 /** Whether the list and the request do not fit beside each other. */
 export const isNarrow = (): boolean => matchMedia("(max-width: 59.99rem)").matches;
 
 /** After an answer: the next request that waits, or the one before; with none the answered one stays. */
-function goOn(id: string): void {
+export function goOn(id: string): void {
   if (only || opened.value !== id) return;
-  const all = listed();
-  const at = all.findIndex(({ approval }) => approval.id === id);
-  const next = all.slice(at + 1).find(isOpen) ?? all.slice(0, Math.max(0, at)).reverse().find(isOpen);
-  if (next) open(next.approval.id, "card");
+  const next = nextOpen(id);
+  if (next) open(next.name, "card");
 }
 
-const isOpen = ({ phase, voted }: Entry): boolean => phase === "pending" && !voted;
+/** The next row with a request that takes an answer, or the one before. */
+export function nextOpen(id: string): Row | undefined {
+  const all = rows();
+  const now = rowOf(id, all);
+  const at = now ? all.indexOf(now) : all.length;
+  const takes = ({ entries }: Row) => entries.some(isOpen);
+  return all.slice(at + 1).find(takes) ?? all.slice(0, at).reverse().find(takes);
+}
 
-/** Chooses a request for one answer to several, or no longer. */
-export function choose(id: string): void {
+export const isOpen = ({ phase, voted }: Entry): boolean => phase === "pending" && !voted;
+
+/** Chooses the requests of a row for one answer to several, or no longer. */
+export function choose(name: string): void {
   const next = new Set(chosen.value);
-  if (!next.delete(id) && next.size < MOST_AT_ONCE && model.entries.get(id)?.phase === "pending") next.add(id);
+  const ids = (rowOf(name, rows())?.entries ?? []).filter(({ phase }) => phase === "pending").map(({ approval }) => approval.id);
+  const isIn = ids.every((id) => next.has(id));
+  for (const id of ids) {
+    if (isIn) next.delete(id);
+    else if (next.size < MOST_TOGETHER) next.add(id);
+  }
   chosen.set(next);
 }
 
 /** Chooses everything of the list that is like a request: of the same agent, with the same programs and variables. */
-export function chooseAlike(id: string): void {
-  const like = model.entries.get(id);
+export function chooseAlike(name: string): void {
+  const like = rowOf(name, rows())?.lead;
   if (!like) return;
   const found = listed().filter((entry) => isOpen(entry) && areAlike(entry.approval, like.approval));
-  chosen.set(new Set(found.slice(0, MOST_AT_ONCE).map(({ approval }) => approval.id)));
+  chosen.set(new Set(found.slice(0, MOST_TOGETHER).map(({ approval }) => approval.id)));
 }
 
 export const chooseNone = (): void => chosen.set(new Set());
@@ -153,7 +211,7 @@ export function setFilter(words: string): void {
   filter.set(words);
   const query = words ? `?q=${encodeURIComponent(words)}` : location.pathname;
   history.replaceState(null, "", query);
-  if (!listed().some(({ approval }) => approval.id === opened.value)) opened.set(undefined);
+  if (!openRow()) opened.set(undefined);
   draw();
 }
 
@@ -166,7 +224,7 @@ export function tick(): void {
   ticks.change((count) => count + 1);
   const now = performance.now();
   if (only || now - lastTouch < IDLE_MS) return;
-  const old = [...settledAt].filter(([id, since]) => now - since > REMOVE_AFTER_MS && id !== opened.value);
+  const old = [...settledAt].filter(([id, since]) => now - since > REMOVE_AFTER_MS && !lastOpen.includes(id));
   for (const [id] of old) remove(id);
   if (old.length) draw();
 }
@@ -250,7 +308,7 @@ const runSoon = looker(async () => {
 }, 0);
 
 /** Looks again at one request that this page may be wrong about. */
-async function look(id: string): Promise<void> {
+export async function look(id: string): Promise<void> {
   try {
     model.take(await json<Approval>("GET", `/v1/approvals/${id}`));
     draw();
@@ -394,7 +452,7 @@ function announceAnswer({ applied, approval }: DecisionResult): void {
 }
 
 /** It may have arrived and only its answer was lost: nothing is said before the server says it. */
-function sentBlindly(id: string): void {
+export function sentBlindly(id: string): void {
   unsure.add(id);
   retryLine();
   lookSoon(0);
@@ -405,58 +463,6 @@ let retryLine = (): void => {};
 /** How the stream of events is tried again at once. */
 export function setRetry(retry: () => void): void {
   retryLine = retry;
-}
-
-/** Sends one answer to everything that is chosen; each counts by itself. */
-export async function decideAll(decision: "allow-once" | "deny", reason: string): Promise<void> {
-  const ids = [...chosen.value].filter((id) => model.sending(id, decision));
-  const from = opened.value;
-  draw();
-  if (!ids.length) return;
-  const decisions = ids.map((id) => ({ id, decision, bindingDigest: model.entries.get(id)?.approval.boundTo.digest, ...(reason && { reason }) }));
-  try {
-    const { results } = await json<DecisionsResult>("POST", "/v1/approvals/decisions", { body: { decisions } });
-    for (const { id, decided, problem } of results) {
-      if (decided) model.answered(id, decided as DecisionResult);
-      else model.refused(id, problem?.detail ?? problem?.title ?? "It was refused.", (problem as Refused["problem"] | undefined)?.approval);
-    }
-    const counted = results.filter(({ decided }) => decided?.applied).length;
-    announce(`${counted} of ${results.length} answers count.`);
-  } catch (error) {
-    if (error instanceof Refused) {
-      if (error.isSignedOut) await check();
-      for (const id of ids) model.refused(id, error.sentence);
-    } else ids.forEach(sentBlindly);
-  }
-  chooseNone();
-  if (gone.value === undefined) draw();
-  // You may have gone on to another request while the answer was on its way.
-  const next = opened.value === from ? listed().find(isOpen) : undefined;
-  if (next) open(next.approval.id, isNarrow() ? "row" : "card");
-}
-
-/** Puts another command in the place of a request, and opens the question about that one. */
-export async function revise(id: string, body: Revision): Promise<void> {
-  const next = await json<Approval>("POST", `/v1/approvals/${id}/revision`, { body });
-  model.take(next);
-  announce("Your command waits for an answer.");
-  if (opened.value === id && !only) open(next.id, "card");
-  await look(id).catch(() => {});
-  model.revised(id, next.id);
-  draw();
-}
-
-/** Denies what was allowed and has not started. */
-export async function takeBack(id: string): Promise<void> {
-  try {
-    const { approval } = await json<{ approval: Approval }>("POST", `/v1/approvals/${id}/take-back`, { body: {} });
-    model.takenBack(id, approval);
-    announce("Taken back. It does not run.");
-  } catch (error) {
-    if (error instanceof Refused && error.isSignedOut) await check();
-    model.keptAllowed(id, error instanceof Refused ? error.message : "The server did not answer, so it may run. Look again, or cancel the run.");
-  }
-  if (gone.value === undefined) draw();
 }
 
 /** What became of an answer that nobody confirmed. */

@@ -2,7 +2,8 @@
 // write; elsewhere it only opens a request.
 
 import { openCard } from "./card-keys.ts";
-import { choose, chooseAlike, chooseNone, chosen, closeCard, isOpened, model, move, open, opened } from "./inbox.ts";
+import { areSimilar, choose, chooseAlike, chooseNone, chosen, closeCard, isOpened, move, open, opened, rows, setSimilar, unfold } from "./inbox.ts";
+import { rowOf } from "./pure/groups.ts";
 import { meaning } from "./pure/letter.ts";
 import { place } from "./place.ts";
 import { State } from "./state.ts";
@@ -41,25 +42,32 @@ const DEEDS: Record<string, () => void> = {
   e: onCard(() => openCard()?.press("edit")),
   x: onFocused(choose),
   X: onFocused(chooseAlike),
+  o: onFocused((name) => unfold(name)),
+  ArrowRight: onFocused((name) => unfold(name, true)),
+  ArrowLeft: onFocused((name) => unfold(name, false)),
+  g: () => setSimilar(!areSimilar.value),
   "/": () => document.querySelector<HTMLElement>("#filter")?.focus(),
   "?": () => isHelp.set(true),
 };
 
-/** The request that the focus is in: its card, or its row. */
+/** The row that the focus is in: its card, or itself. */
 function focused(): string | undefined {
   const place = document.activeElement?.closest<HTMLElement>("[data-id], [data-row]");
   return place?.dataset.id ?? place?.dataset.row;
 }
+
+/** What a row is called: a request that is listed with others only is called as they are. */
+const called = (name: string | undefined): string | undefined => rowOf(name, rows())?.name ?? name;
 
 /** A letter that answers. It is for the request that you see and are on; for any other it only opens that one. */
 function onCard(deed: () => void): () => void {
   return () => {
     const { value: now } = opened;
     const card = now === undefined ? undefined : document.querySelector(`[data-id="${CSS.escape(now)}"]`);
-    const what = meaning({ opened: now, focused: focused(), isInSight: card !== null && card !== undefined && isInSight(card) }, (id) => model.entries.has(id));
+    const what = meaning({ opened: called(now), focused: called(focused()), isInSight: card !== null && card !== undefined && isInSight(card) }, (name) => rowOf(name, rows()) !== undefined);
     if (what.kind === "act") deed();
     if (what.kind !== "open") return;
-    document.querySelector(`[data-id="${CSS.escape(what.id)}"]`)?.scrollIntoView({ block: "nearest" });
+    card?.scrollIntoView({ block: "nearest" });
     open(what.id, "card");
   };
 }
@@ -67,10 +75,10 @@ function onCard(deed: () => void): () => void {
 /** A letter that chooses, which decides nothing: it is for the row or card that you are on. */
 function onFocused(deed: (id: string) => void): () => void {
   return () => {
-    const id = focused() ?? opened.value;
-    if (id === undefined || !model.entries.has(id)) return;
-    if (focused() === undefined) open(id, "row");
-    else deed(id);
+    const name = called(focused() ?? opened.value);
+    if (name === undefined || !rowOf(name, rows())) return;
+    if (focused() === undefined) open(name, "row");
+    else deed(name);
   };
 }
 

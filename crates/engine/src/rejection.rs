@@ -1,7 +1,8 @@
-//! Rejecting a change of policy that waits to be accepted: its file says again what was accepted.
+//! Rejecting a change of policy that waits to be accepted: its file says again what was accepted. `countersign.toml`, which no server
+//! writes, stays as it is; what it loosens never takes effect.
 //!
 //! It must never allow anything: what is put back is what was accepted before, and nobody can accept the rejected content
-//! afterwards, since it lies nowhere any more.
+//! afterwards: it lies nowhere any more, or is known as rejected.
 
 use std::sync::Arc;
 
@@ -29,10 +30,8 @@ use crate::{
 /// What came of rejecting a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rejection {
-    /// Its file is again what was accepted.
-    Undone(Box<DocumentView>),
-    /// It is of `countersign.toml`, which no server writes.
-    Yours,
+    /// It never takes effect.
+    Done(Box<DocumentView>),
     /// No change with this hash waits.
     Other {
         /// The hash of the document as it is.
@@ -65,7 +64,11 @@ impl PolicyAdmin {
         } else if is_edit(&in_effect.pending_config) {
             self.put_config_back(by, hash).await?;
         } else if is_edit(&in_effect.pending_server) {
-            return Ok(Rejection::Yours);
+            if !self.reject_server(by, hash).await? {
+                return Ok(Rejection::Other {
+                    current: self.document_view().hash,
+                });
+            }
         } else {
             return Ok(Rejection::Other {
                 current: in_effect.on_disk.hash.clone(),
@@ -73,7 +76,31 @@ impl PolicyAdmin {
         }
         self.again.note_author(by);
         self.again.wake();
-        Ok(Rejection::Undone(Box::new(self.document_view())))
+        Ok(Rejection::Done(Box::new(self.document_view())))
+    }
+
+    /// No server writes `countersign.toml`: what it loosens is kept out of force for as long as it says so.
+    async fn reject_server(self: &Arc<Self>, by: &Actor, hash: &str) -> Result<bool, ConfigError> {
+        let (admin, by, hash) = (Arc::clone(self), by.clone(), hash.to_owned());
+        let rejected = tokio::task::spawn_blocking(move || {
+            let kind = EventKind::PolicyChanged {
+                what: PolicyPart::Config,
+                hash: None,
+                by: Some(by.clone()),
+            };
+            admin.record_blocking(&by, told(&by, PolicyPart::Config, kind, &hash, &hash))?;
+            admin.accepted_policy.reject_server(&hash).map_err(|error| {
+                tracing::error!(
+                    error = &error as &dyn std::error::Error,
+                    "a rejected setting cannot be kept"
+                );
+                StorageTrouble::Unavailable.into()
+            })
+        });
+        // Only a panic or the end of the process makes the task fail.
+        rejected
+            .await
+            .unwrap_or_else(|_not_finished| Err(StorageTrouble::Unavailable.into()))
     }
 
     async fn put_document_back(self: &Arc<Self>, by: &Actor, hash: &str) -> Result<(), DocumentError> {

@@ -268,8 +268,10 @@ async fn what_is_held_back_is_taken_back_whoever_allowed_it() {
         browser.shoot("held-back").await;
         browser.click(&button).await;
         ended(&browser, &approval, "Allowed, and taken back by").await;
-        let left = format!("document.querySelectorAll({}).length", json!(button));
-        assert_eq!(browser.value(&left).await, 0);
+        // The row says how it ended before its card is drawn again.
+        browser
+            .until(&format!("!document.querySelector({})", json!(button)))
+            .await;
         let approval = server.operator().approval(&approval).await;
         assert_has!(approval, { "status": "denied", "terminalReason": "taken-back" });
     }

@@ -5,6 +5,7 @@ mod answers;
 mod axe;
 mod files;
 mod focus;
+mod groups;
 mod hostile;
 mod layout;
 mod load;

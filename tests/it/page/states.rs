@@ -301,7 +301,7 @@ async fn the_page_tells_the_trust_level_and_that_a_broken_document_denies() {
 }
 
 #[tokio::test]
-async fn an_edit_that_is_held_is_shown_and_can_be_accepted() {
+async fn an_edit_that_is_held_is_shown_and_can_be_rejected_or_accepted() {
     let allowing = |program: &str| {
         json!({ "version": 1, "agents": { "main": { "allowlist": [{ "pattern": program }] } } }).to_string()
     };
@@ -314,14 +314,33 @@ async fn an_edit_that_is_held_is_shown_and_can_be_accepted() {
     server.ran(json!({ "argv": ["date"] })).await;
     server.edit_document(&allowing("/**/id"));
     browser.says("#notice-held", "\"/**/id\" is allowed").await;
-    browser.shoot("edit-held").await;
+    // What it changes is one press away, and each answer is asked about once more.
+    browser.click("#notice-held [data-act=show-changes]").await;
+    browser.says("#notice-held .changes", "/**/id").await;
     browser
-        .run("document.querySelector('#notice-held button').click()", json!([]))
+        .click("#notice-held [data-act=ask-notice-reject-held]")
         .await;
+    browser
+        .says("#notice-held", "All that it changes is undone")
+        .await;
+    axe::draw(&browser, "edit-held", Screen::PHONE).await;
+    browser.click("#notice-held [data-act=notice-reject-held]").await;
+    browser
+        .until("document.querySelector('#notice-held') === null")
+        .await;
+    server.ran(json!({ "argv": ["date"] })).await;
+
+    server.edit_document(&allowing("/**/id"));
+    browser.says("#notice-held", "\"/**/id\" is allowed").await;
+    browser
+        .click("#notice-held [data-act=ask-notice-accept-held]")
+        .await;
+    browser.click("#notice-held [data-act=notice-accept-held]").await;
     browser
         .until("document.querySelector('#notice-held') === null")
         .await;
     server.ran(json!({ "argv": ["id"] })).await;
+    complains_of_nothing(&browser).await;
 }
 
 #[tokio::test]

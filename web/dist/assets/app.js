@@ -699,6 +699,11 @@ function onSecretChange(then) {
 }
 var skewMs = 0;
 var serverNow = () => Date.now() + skewMs;
+function asked$1(method, path) {
+	const answer = method === "GET" ? globalThis.early?.get(path) : void 0;
+	if (answer) globalThis.early?.delete(path);
+	return answer;
+}
 async function send(method, path, { body, headers = {}, signal } = {}) {
 	const all = new Headers(headers);
 	if (secret()) all.set("X-CSRF-Token", secret());
@@ -706,7 +711,7 @@ async function send(method, path, { body, headers = {}, signal } = {}) {
 	if (!all.has("Accept")) all.set("Accept", "application/json");
 	let response;
 	try {
-		response = await fetch(path, {
+		response = await (asked$1(method, path) ?? fetch(path, {
 			method,
 			headers: all,
 			body: body === void 0 ? void 0 : JSON.stringify(body),
@@ -714,7 +719,7 @@ async function send(method, path, { body, headers = {}, signal } = {}) {
 			cache: "no-store",
 			credentials: "same-origin",
 			redirect: "error"
-		});
+		}));
 	} catch (cause) {
 		throw new Unreachable("no answer", { cause });
 	}
@@ -1454,6 +1459,15 @@ function runStatus(status) {
 		label
 	};
 }
+function runFacts(run) {
+	const facts = [];
+	if (run?.exitCode !== void 0) facts.push(`exit code ${run.exitCode}`);
+	if (run?.exitSignal) facts.push(visible(run.exitSignal));
+	if (run?.durationMs !== void 0 && run.status !== "denied") facts.push(duration(run.durationMs));
+	if (run?.outputBytes) facts.push(`${byteSize(run.outputBytes)} of output`);
+	if (run?.reason) facts.push(visible(run.reason));
+	return facts.join(" · ");
+}
 function width(pattern) {
 	if (pattern.pattern.startsWith("=command:")) return "exactly this text, in any directory";
 	if (pattern.width === "exact") return "exactly these arguments, in this directory";
@@ -1513,19 +1527,28 @@ function isPlain(approval, past) {
 	const isTakenApart = approval.segments.length > 0 || Boolean(approval.boundTo.argv && approval.resolvedPath);
 	return isKnown && isTakenApart && factsOf(approval, past).every(({ code }) => NEUTRAL.has(code));
 }
-function areAlike(one, other) {
-	return one.agentId === other.agentId && one.host === other.host && programs(one).join(" ") === programs(other).join(" ") && variables(one) === variables(other);
+var alike = new WeakMap();
+function alikeKey(approval) {
+	let key = alike.get(approval);
+	if (key === void 0) {
+		const { agentId, host, envNames, envValues = {}, envOmitted = 0, boundTo } = approval;
+		key = JSON.stringify([
+			agentId,
+			host,
+			programs(approval),
+			envNames,
+			envNames.map((name) => Object.hasOwn(envValues, name) ? envValues[name] : null),
+			envOmitted,
+			boundTo.envHash
+		]);
+		alike.set(approval, key);
+	}
+	return key;
 }
-function variables({ envNames, envValues = {}, envOmitted = 0, boundTo }) {
-	return JSON.stringify([
-		envNames,
-		envNames.map((name) => Object.hasOwn(envValues, name) ? envValues[name] : null),
-		envOmitted,
-		boundTo.envHash
-	]);
-}
+var areAlike = (one, other) => alikeKey(one) === alikeKey(other);
 function matches(approval, filter) {
 	const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
+	if (!words.length) return true;
 	const all = [
 		approval.agentId,
 		approval.cwd,
@@ -1538,6 +1561,62 @@ function matches(approval, filter) {
 		return all.includes(word);
 	});
 }
+var keys = new WeakMap();
+function equalKey(approval) {
+	let key = keys.get(approval);
+	if (key === void 0) {
+		const { id, slug, runId, sessionKey, requestedBy, createdAtMs, expiresAtMs, votes, proposals, boundTo: { digest, ...bound }, ...shown } = approval;
+		key = JSON.stringify([shown, bound]);
+		keys.set(approval, key);
+	}
+	return key;
+}
+function keyOf({ approval, phase, answer }, areSimilar) {
+	if (phase === "settled") return answer === void 0 ? approval.id : `answer ${answer}`;
+	return areSimilar ? alikeKey(approval) : equalKey(approval);
+}
+function rowsOf(entries, { areSimilar, isOpen, nameOf }) {
+	const groups = new Map();
+	for (const entry of entries) {
+		let key = keyOf(entry, areSimilar);
+		let group = groups.get(key);
+		while (group && group.length >= 100) group = groups.get(key += "+");
+		if (group) group.push(entry);
+		else groups.set(key, [entry]);
+	}
+	const rows = [];
+	const add = (lead, kind) => rows.push({
+		name: lead.approval.id,
+		lead,
+		entries: [lead],
+		kind,
+		isOpen: false
+	});
+	for (const [key, all] of groups) {
+		const lead = all[0];
+		if (all.length === 1) {
+			add(lead, "one");
+			continue;
+		}
+		const name = nameOf(key);
+		const row = {
+			name,
+			lead,
+			entries: all,
+			kind: areEqual(all) ? "equal" : "similar",
+			isOpen: isOpen(name)
+		};
+		rows.push(row);
+		if (row.isOpen) for (const entry of all) add(entry, "member");
+	}
+	return rows;
+}
+function areEqual([lead, ...rest]) {
+	if (!lead) return true;
+	const key = ({ approval, phase }) => phase === "settled" ? approval.command : equalKey(approval);
+	return rest.every((entry) => key(entry) === key(lead));
+}
+var rowOf = (name, rows) => rows.find((row) => row.name === name) ?? rows.find(({ entries }) => entries.some(({ approval }) => approval.id === name));
 // src/pure/looker.ts
 var AGAIN_MS = 1500;
 function createLooker(see, pause, { failed, seen = () => {}, isOver = () => false }) {
@@ -1715,7 +1794,6 @@ var LOOK_AGAIN_MS = 1500;
 var IDLE_MS = 3e3;
 var REMOVE_AFTER_MS = 6e4;
 var MOST_PAST = 20;
-var MOST_AT_ONCE = 100;
 var OVERRIDES_HOLD_MS = 3e3;
 var model = new Approvals();
 var drawn = new State(0);
@@ -1724,6 +1802,7 @@ var filter = new State(new URLSearchParams(location.search).get("q") ?? "");
 var opened$1 = new State(void 0);
 var isOpened = new State(false);
 var chosen = new State(new Set());
+var areSimilar = new State(localStorage.getItem("countersign.similar") === "1");
 var ticks = new State(0);
 var settledAt = new Map();
 var read = new Set();
@@ -1733,7 +1812,36 @@ function listed() {
 	const words = filter.value;
 	return [...model.entries.values()].filter(({ approval }) => matches(approval, words)).sort(inOrder);
 }
-var isWaiting = (entry) => entry.phase !== "settled";
+var names = new Map();
+var named = 0;
+var unfolded = new Set();
+function nameOf(key) {
+	const name = names.get(key) ?? `all-${named++}`;
+	names.set(key, name);
+	return name;
+}
+var rows = () => rowsOf(listed(), {
+	areSimilar: areSimilar.value && !only,
+	isOpen: (name) => unfolded.has(name),
+	nameOf
+});
+var openRow = (all = rows()) => rowOf(opened$1.value, all);
+function unfold(name, isOpen) {
+	const group = rows().find(({ entries, name: own }) => entries.length > 1 && (own === name || entries.some(({ approval }) => approval.id === name)));
+	if (!group) return;
+	if (isOpen ?? !group.isOpen) unfolded.add(group.name);
+	else {
+		unfolded.delete(group.name);
+		if (name !== group.name) open(group.name, "row");
+	}
+	draw();
+}
+function setSimilar(is) {
+	localStorage.setItem("countersign.similar", is ? "1" : "0");
+	areSimilar.set(is);
+	draw();
+}
+var waits = ({ entries }) => entries.some(({ phase }) => phase !== "settled");
 function markRead(id) {
 	read.add(id);
 	draw();
@@ -1753,12 +1861,19 @@ function drawSoon() {
 		if (gone.value === void 0) draw();
 	}, 16);
 }
+var lastOpen = [];
 function openFirst() {
 	if (only) return opened$1.set(only);
-	if (opened$1.value === void 0 ? void 0 : model.entries.get(opened$1.value)) return;
-	isOpened.set(false);
-	const all = listed();
-	opened$1.set((all.find(isWaiting) ?? all[0])?.approval.id);
+	const all = rows();
+	const left = all.filter(({ entries }) => entries.some(({ approval }) => lastOpen.includes(approval.id)));
+	const row = openRow(all) ?? left.find(waits) ?? left[0];
+	if (row) {
+		lastOpen = row.entries.map(({ approval }) => approval.id);
+		if (!openRow(all)) opened$1.set(row.name);
+	} else if (opened$1.value === void 0 || !model.entries.has(opened$1.value)) {
+		isOpened.set(false);
+		opened$1.set((all.find(waits) ?? all[0])?.name);
+	}
 }
 function open(id, where) {
 	opened$1.set(id);
@@ -1778,37 +1893,45 @@ function closeCard() {
 	drawn.change((count) => count + 1);
 }
 function move(step) {
-	const all = listed();
-	const at = all.findIndex(({ approval }) => approval.id === opened$1.value);
-	const to = all[at < 0 ? 0 : Math.min(all.length - 1, Math.max(0, at + step))];
-	if (to) open(to.approval.id, isOpened.value && isNarrow() ? "card" : "row");
+	const all = rows();
+	const now = openRow(all);
+	const to = all[now ? Math.min(all.length - 1, Math.max(0, all.indexOf(now) + step)) : 0];
+	if (to) open(to.name, isOpened.value && isNarrow() ? "card" : "row");
 }
 var isNarrow = () => matchMedia("(max-width: 59.99rem)").matches;
 function goOn(id) {
 	if (only || opened$1.value !== id) return;
-	const all = listed();
-	const at = all.findIndex(({ approval }) => approval.id === id);
-	const next = all.slice(at + 1).find(isOpen) ?? all.slice(0, Math.max(0, at)).reverse().find(isOpen);
-	if (next) open(next.approval.id, "card");
+	const next = nextOpen(id);
+	if (next) open(next.name, "card");
+}
+function nextOpen(id) {
+	const all = rows();
+	const now = rowOf(id, all);
+	const at = now ? all.indexOf(now) : all.length;
+	const takes = ({ entries }) => entries.some(isOpen);
+	return all.slice(at + 1).find(takes) ?? all.slice(0, at).reverse().find(takes);
 }
 var isOpen = ({ phase, voted }) => phase === "pending" && !voted;
-function choose(id) {
+function choose(name) {
 	const next = new Set(chosen.value);
-	if (!next.delete(id) && next.size < MOST_AT_ONCE && model.entries.get(id)?.phase === "pending") next.add(id);
+	const ids = (rowOf(name, rows())?.entries ?? []).filter(({ phase }) => phase === "pending").map(({ approval }) => approval.id);
+	const isIn = ids.every((id) => next.has(id));
+	for (const id of ids) if (isIn) next.delete(id);
+	else if (next.size < 100) next.add(id);
 	chosen.set(next);
 }
-function chooseAlike(id) {
-	const like = model.entries.get(id);
+function chooseAlike(name) {
+	const like = rowOf(name, rows())?.lead;
 	if (!like) return;
 	const found = listed().filter((entry) => isOpen(entry) && areAlike(entry.approval, like.approval));
-	chosen.set(new Set(found.slice(0, MOST_AT_ONCE).map(({ approval }) => approval.id)));
+	chosen.set(new Set(found.slice(0, 100).map(({ approval }) => approval.id)));
 }
 var chooseNone = () => chosen.set(new Set());
 function setFilter(words) {
 	filter.set(words);
 	const query = words ? `?q=${encodeURIComponent(words)}` : location.pathname;
 	history.replaceState(null, "", query);
-	if (!listed().some(({ approval }) => approval.id === opened$1.value)) opened$1.set(void 0);
+	if (!openRow()) opened$1.set(void 0);
 	draw();
 }
 function touched() {
@@ -1818,7 +1941,7 @@ function tick() {
 	ticks.change((count) => count + 1);
 	const now = performance.now();
 	if (only || now - lastTouch < IDLE_MS) return;
-	const old = [...settledAt].filter(([id, since]) => now - since > REMOVE_AFTER_MS && id !== opened$1.value);
+	const old = [...settledAt].filter(([id, since]) => now - since > REMOVE_AFTER_MS && !lastOpen.includes(id));
 	for (const [id] of old) remove(id);
 	if (old.length) draw();
 }
@@ -2018,54 +2141,6 @@ var retryLine = () => {};
 function setRetry(retry) {
 	retryLine = retry;
 }
-async function decideAll(decision, reason) {
-	const ids = [...chosen.value].filter((id) => model.sending(id, decision));
-	const from = opened$1.value;
-	draw();
-	if (!ids.length) return;
-	const decisions = ids.map((id) => ({
-		id,
-		decision,
-		bindingDigest: model.entries.get(id)?.approval.boundTo.digest,
-		...reason && { reason }
-	}));
-	try {
-		const { results } = await json("POST", "/v1/approvals/decisions", { body: { decisions } });
-		for (const { id, decided, problem } of results) if (decided) model.answered(id, decided);
-		else model.refused(id, problem?.detail ?? problem?.title ?? "It was refused.", problem?.approval);
-		const counted = results.filter(({ decided }) => decided?.applied).length;
-		announce(`${counted} of ${results.length} answers count.`);
-	} catch (error) {
-		if (error instanceof Refused) {
-			if (error.isSignedOut) await check();
-			for (const id of ids) model.refused(id, error.sentence);
-		} else ids.forEach(sentBlindly);
-	}
-	chooseNone();
-	if (gone.value === void 0) draw();
-	const next = opened$1.value === from ? listed().find(isOpen) : void 0;
-	if (next) open(next.approval.id, isNarrow() ? "row" : "card");
-}
-async function revise(id, body) {
-	const next = await json("POST", `/v1/approvals/${id}/revision`, { body });
-	model.take(next);
-	announce("Your command waits for an answer.");
-	if (opened$1.value === id && !only) open(next.id, "card");
-	await look(id).catch(() => {});
-	model.revised(id, next.id);
-	draw();
-}
-async function takeBack(id) {
-	try {
-		const { approval } = await json("POST", `/v1/approvals/${id}/take-back`, { body: {} });
-		model.takenBack(id, approval);
-		announce("Taken back. It does not run.");
-	} catch (error) {
-		if (error instanceof Refused && error.isSignedOut) await check();
-		model.keptAllowed(id, error instanceof Refused ? error.message : "The server did not answer, so it may run. Look again, or cancel the run.");
-	}
-	if (gone.value === void 0) draw();
-}
 async function settle(id) {
 	model.lookedAt(id, "Your answer did not arrive. Please answer again.", await json("GET", `/v1/approvals/${id}`));
 	if (gone.value === void 0) draw();
@@ -2165,6 +2240,10 @@ var DEEDS = {
 	e: onCard(() => openCard()?.press("edit")),
 	x: onFocused(choose),
 	X: onFocused(chooseAlike),
+	o: onFocused((name) => unfold(name)),
+	ArrowRight: onFocused((name) => unfold(name, true)),
+	ArrowLeft: onFocused((name) => unfold(name, false)),
+	g: () => setSimilar(!areSimilar.value),
 	"/": () => document.querySelector("#filter")?.focus(),
 	"?": () => isHelp.set(true)
 };
@@ -2172,27 +2251,28 @@ function focused() {
 	const place = document.activeElement?.closest("[data-id], [data-row]");
 	return place?.dataset.id ?? place?.dataset.row;
 }
+var called = (name) => rowOf(name, rows())?.name ?? name;
 function onCard(deed) {
 	return () => {
 		const { value: now } = opened$1;
 		const card = now === void 0 ? void 0 : document.querySelector(`[data-id="${CSS.escape(now)}"]`);
 		const what = meaning({
-			opened: now,
-			focused: focused(),
+			opened: called(now),
+			focused: called(focused()),
 			isInSight: card !== null && card !== void 0 && isInSight(card)
-		}, (id) => model.entries.has(id));
+		}, (name) => rowOf(name, rows()) !== void 0);
 		if (what.kind === "act") deed();
 		if (what.kind !== "open") return;
-		document.querySelector(`[data-id="${CSS.escape(what.id)}"]`)?.scrollIntoView({ block: "nearest" });
+		card?.scrollIntoView({ block: "nearest" });
 		open(what.id, "card");
 	};
 }
 function onFocused(deed) {
 	return () => {
-		const id = focused() ?? opened$1.value;
-		if (id === void 0 || !model.entries.has(id)) return;
-		if (focused() === void 0) open(id, "row");
-		else deed(id);
+		const name = called(focused() ?? opened$1.value);
+		if (name === void 0 || !rowOf(name, rows())) return;
+		if (focused() === void 0) open(name, "row");
+		else deed(name);
 	};
 }
 function isInSight(element) {
@@ -2243,109 +2323,12 @@ function escape(target) {
 var isWriting = (target) => target.matches("input:not([type=checkbox]), textarea, select");
 var scrolls = (target) => target.matches("pre");
 // \0vite/preload-helper.js
-var scriptRel = (function detectScriptRel() {
-	const relList = typeof document !== "undefined" && document.createElement("link").relList;
-	return relList && relList.supports && relList.supports("modulepreload") ? "modulepreload" : "preload";
-})();
-var assetsURL = function(dep) {
-	return "/" + dep;
-};
-var seen = {};
-var isCssPreloadUrl = function isCssPreloadUrl(url) {
-	return url.pathname.endsWith(".css");
-};
-var preloadOnce = function preloadOnce(seen, href, preload) {
-	if (href in seen) return seen[href];
-	const promise = preload();
-	if (!promise) {
-		seen[href] = void 0;
-		return;
-	}
-	const preloadPromise = promise.then(() => {
-		seen[href] = void 0;
-	}, (err) => {
-		seen[href] = void 0;
-		throw err;
-	});
-	seen[href] = preloadPromise;
-	return preloadPromise;
-};
-var __vitePreload = function preload(baseModule, deps, importerUrl) {
-	let promise = Promise.resolve();
-	if (deps && deps.length > 0) {
-		let preloadedHrefs;
-		const cspNonceMeta = document.querySelector("meta[property=csp-nonce]");
-		const cspNonce = cspNonceMeta?.nonce || cspNonceMeta?.getAttribute("nonce");
-		function allSettled(promises) {
-			return Promise.all(promises.map((p) => Promise.resolve(p).then((value) => ({
-				status: "fulfilled",
-				value
-			}), (reason) => ({
-				status: "rejected",
-				reason
-			}))));
-		}
-		function importMetaResolve(specifier) {
-			if (import.meta.resolve) return new URL(import.meta.resolve(specifier));
-			return new URL(specifier, import.meta.url);
-		}
-		promise = allSettled(deps.map((depString) => {
-			depString = assetsURL(depString, importerUrl);
-			const dep = importMetaResolve(depString);
-			const isCss = isCssPreloadUrl(dep);
-			return preloadOnce(seen, dep.href, () => {
-				if (preloadedHrefs === void 0) {
-					preloadedHrefs = {
-						all: new Set(),
-						styles: new Set()
-					};
-					const links = document.getElementsByTagName("link");
-					for (let i = links.length - 1; i >= 0; i--) {
-						const link = links[i];
-						preloadedHrefs.all.add(link.href);
-						if (link.rel === "stylesheet") preloadedHrefs.styles.add(link.href);
-					}
-				}
-				if ((isCss ? preloadedHrefs.styles : preloadedHrefs.all).has(dep.href)) return;
-				const link = document.createElement("link");
-				link.rel = isCss ? "stylesheet" : scriptRel;
-				if (!isCss) link.as = "script";
-				link.crossOrigin = "";
-				link.href = dep.href;
-				if (cspNonce) link.setAttribute("nonce", cspNonce);
-				document.head.appendChild(link);
-				if (isCss) return new Promise((res, rej) => {
-					const handleSettle = (e) => {
-						link.removeEventListener("load", handleSettle);
-						link.removeEventListener("error", handleSettle);
-						if (e.type === "error") rej(new Error(`Unable to preload CSS for ${dep}`));
-						else res(e);
-					};
-					link.addEventListener("load", handleSettle);
-					link.addEventListener("error", handleSettle);
-				});
-			});
-		}).filter((p) => p !== void 0));
-	}
-	function handlePreloadError(err) {
-		const e = new Event("vite:preloadError", { cancelable: true });
-		e.payload = err;
-		window.dispatchEvent(e);
-		if (!e.defaultPrevented) throw err;
-	}
-	return promise.then((res) => {
-		for (const item of res || []) {
-			if (item.status !== "rejected") continue;
-			handlePreloadError(item.reason);
-		}
-		return baseModule().catch(handlePreloadError);
-	});
-};
+var __vitePreload = (load) => load();
 // src/later.ts
 var record = new State(void 0);
 var loading;
 function loadRecord() {
-	loading ??= __vitePreload(() => import("./record.js").then((views) => record.set(views)), []).catch((error) => {
+	loading ??= __vitePreload(() => import("./record.js").then((n) => n.record_exports).then((views) => record.set(views)), []).catch((error) => {
 		loading = void 0;
 		failed(error);
 	});
@@ -2990,8 +2973,13 @@ function FactChips({ facts }) {
 var URGENT_MS$1 = 6e4;
 var PAST_PAUSE_MS = 150;
 var drafts = new Map();
-function Card({ entry, guard }) {
-	const { approval, phase } = entry;
+function Card({ name, entry, all, guard }) {
+	const { approval } = entry;
+	const phase = all.find((each) => each.phase === "sending")?.phase ?? all.find((each) => each.phase === "pending")?.phase ?? "settled";
+	const isGroup = all.length > 1;
+	const open = all.filter(isOpen);
+	const times = isGroup ? ` ${phase === "pending" ? open.length : all.length}` : "";
+	const sessions = new Set(all.map((each) => each.approval.sessionKey)).size;
 	const key = approval.id;
 	const label = labelOf(approval);
 	const isOnline = useValue(online);
@@ -3016,13 +3004,14 @@ function Card({ entry, guard }) {
 	};
 	const facts = factsOf(approval, past);
 	const isUnread = mustOpen(approval) && !isRead(key);
-	const msLeft = approval.expiresAtMs - serverNow();
+	const msLeft = Math.min(...all.map((each) => each.approval.expiresAtMs)) - serverNow();
 	const canDecide = may("approve");
 	const isProposed = proposalsOf(approval).some(({ id }) => id === narrowed.proposal);
 	function blocked(decision) {
 		if (!isOnline) return "Offline. You can answer once the server is back.";
 		if (msLeft <= 0) return "The time is up.";
-		if (decision !== "deny" && entry.voted) return "You have allowed this. It waits for another person.";
+		if (isGroup && !wide) return "Loading …";
+		if (decision !== "deny" && !open.length && phase === "pending") return "You have allowed this. It waits for another person.";
 		if (decision !== "deny" && isUnread) return "Show all of the command before you allow it.";
 		if (approval.allowedDecisions.includes(decision)) return "";
 		if (decision === "allow-always") return wide?.whyNoAlways(approval) ?? "“Always” is unavailable here.";
@@ -3046,7 +3035,7 @@ function Card({ entry, guard }) {
 		if (!root.current || !article.current) return;
 		if (what === "open-deny") return turn("deny", from);
 		if (what === "open-note") return turn("note", from);
-		if (what === "open-revise") return turn("revise", from);
+		if (what === "open-revise") return isGroup ? void 0 : turn("revise", from);
 		if (what === "open-always") return turn(mode === "always" ? "answer" : "always", from);
 		if (!isWrittenFor && !guard()?.isSteady(root.current)) return nudge(article.current);
 		if (what !== "allow-always" || isProposed) send(what);
@@ -3059,7 +3048,9 @@ function Card({ entry, guard }) {
 			...decision === "deny" && leaves(afterwards.after, afterwards.untilMs)
 		};
 		if (decision === "deny") keepReason(said);
-		decide(key, decision, options);
+		if (!isGroup) return void decide(key, decision, options);
+		const to = decision === "deny" ? all.filter((each) => each.phase === "pending") : open;
+		wide?.decideTogether(to.map((each) => each.approval.id), decision, options);
 	}
 	const changed = (set) => (value) => {
 		if (root.current) guard()?.unsettle(root.current);
@@ -3088,13 +3079,16 @@ function Card({ entry, guard }) {
 		if (mode === "always") root.current?.querySelector("[data-decision=confirm-always]")?.focus({ preventScroll: true });
 	}, [mode]);
 	useLayoutEffect(() => {
+		if (root.current) guard()?.unsettle(root.current);
+	}, [all.map((each) => each.approval.id).join()]);
+	useLayoutEffect(() => {
 		if (phase !== "settled") return;
 		setMode("answer");
 		drafts.delete(key);
 		if (document.activeElement === document.body || !document.activeElement?.isConnected) article.current?.focus({ preventScroll: true });
 	}, [phase]);
-	const isPlainNow = isPlain(approval, past);
-	const isSent = (decision) => phase === "sending" && entry.decision === decision;
+	const isPlainNow = sessions === 1 && isPlain(approval, past);
+	const isSent = (decision) => all.some((each) => each.phase === "sending" && each.decision === decision);
 	const reasons = [...new Set((mode === "deny" ? ["deny"] : [
 		"allow-once",
 		"allow-always",
@@ -3123,7 +3117,7 @@ function Card({ entry, guard }) {
 	return createVNode("div", {
 		class: "card-item",
 		ref: root,
-		"data-id": key,
+		"data-id": name,
 		"data-phase": phase,
 		children: createVNode("article", {
 			class: "card",
@@ -3161,6 +3155,11 @@ function Card({ entry, guard }) {
 				createVNode("div", {
 					class: "card-body",
 					children: [
+						isGroup && wide && createVNode(wide.Times, {
+							name,
+							all,
+							sessions
+						}),
 						createVNode(CommandBlock, { approval }),
 						approval.revises && wide && createVNode(wide.Revised, { approval }),
 						createVNode(Details, {
@@ -3172,56 +3171,19 @@ function Card({ entry, guard }) {
 				createVNode("div", {
 					class: "card-foot",
 					children: [
-						end && createVNode("div", {
-							class: "ended",
-							children: [
-								createVNode("p", {
-									class: "ended-title",
-									children: [
-										createVNode("span", {
-											class: `mark ${end.tone}`,
-											"aria-hidden": "true"
-										}),
-										createVNode("strong", { children: visible(end.title) }),
-										!only && createVNode("a", {
-											class: "ended-link",
-											href: `/a/${key}`,
-											"aria-label": `Permanent link to ${label}`,
-											children: "Link"
-										})
-									]
-								}),
-								end.detail && createVNode("p", {
-									class: "ended-detail",
-									children: createVNode("bdi", { children: visible(end.detail) })
-								}),
-								createVNode(Remembered, { entry }),
-								approval.revisedBy && createVNode("p", {
-									class: "ended-detail",
-									children: [
-										"A person suggested ",
-										createVNode("a", {
-											href: `/a/${approval.revisedBy}`,
-											children: "another command"
-										}),
-										" in its place."
-									]
-								}),
-								createVNode(TakeBack, {
-									entry,
-									label,
-									article
-								}),
-								createVNode(RunLine, { entry })
-							]
-						}),
+						end && wide && (isGroup ? createVNode(wide.Results, { all }) : createVNode(wide.Ended, {
+							entry,
+							label,
+							article
+						})),
 						createVNode("p", {
 							class: "votes",
 							role: "status",
 							hidden: !said,
 							children: visible(said)
 						}),
-						createVNode(Wrong, { text: entry.problem }),
+						createVNode(Wrong, { text: isGroup ? void 0 : entry.problem }),
+						isGroup && phase !== "settled" && wide && createVNode(wide.Results, { all: all.filter((each) => each.problem) }),
 						phase !== "settled" && createVNode(FactsLine, {
 							facts,
 							known
@@ -3256,7 +3218,7 @@ function Card({ entry, guard }) {
 												else close();
 											}
 										}),
-										mode === "deny" && createVNode(Reasons, { choose: write }),
+										mode === "deny" && wide && createVNode(wide.Reasons, { choose: write }),
 										mode === "deny" && wide && createVNode(wide.AfterDenial, {
 											approval,
 											chosen: afterwards,
@@ -3332,7 +3294,7 @@ function Card({ entry, guard }) {
 										children: createVNode("span", {
 											class: "act-text",
 											"data-key": "Enter",
-											children: "Deny"
+											children: `Deny${times}`
 										})
 									})]
 								}) : mode !== "always" && mode !== "revise" && createVNode("div", {
@@ -3340,9 +3302,9 @@ function Card({ entry, guard }) {
 									role: "group",
 									"aria-label": `Your answer to: ${label}`,
 									children: [
-										act("deny", "Deny", "d", (event) => press("open-deny", target(event))),
+										act("deny", `Deny${times}`, "d", (event) => press("open-deny", target(event))),
 										act("allow-always", "Always…", "A", (event) => press("open-always", target(event)), "", false),
-										act("allow-once", "Allow once", "a", () => press("allow-once"), isPlainNow ? "plain" : "")
+										act("allow-once", `Allow${times} once`, "a", () => press("allow-once"), isPlainNow ? "plain" : "")
 									]
 								}),
 								createVNode("div", {
@@ -3353,7 +3315,7 @@ function Card({ entry, guard }) {
 											id: `why-not-${key}`,
 											children: whyNot
 										}),
-										mode === "answer" && createVNode("button", {
+										mode === "answer" && !isGroup && createVNode("button", {
 											type: "button",
 											class: "quiet",
 											"data-open": "revise",
@@ -3413,80 +3375,6 @@ function FactsLine({ facts, known: { overrides, past, isLost } }) {
 	});
 	return createVNode(FactChips, { facts });
 }
-function Reasons({ choose }) {
-	const all = lastReasons();
-	if (!all.length) return null;
-	return createVNode("ul", {
-		class: "reasons",
-		"aria-label": "Your last reasons",
-		children: all.map((text) => createVNode("li", { children: createVNode("button", {
-			type: "button",
-			class: "quiet",
-			onClick: () => choose(text),
-			children: createVNode("bdi", { children: brief(text, 60) })
-		}) }, text))
-	});
-}
-function TakeBack({ entry: { approval, run }, label, article }) {
-	const ms = approval.status === "allowed" && (!run || run.status === "queued" || run.status === "approval-pending") ? (approval.startsAtMs ?? 0) - serverNow() : 0;
-	const isShown = ms > 0 && may("approve");
-	useLayoutEffect(() => () => {
-		if (document.activeElement === document.body) article.current?.focus({ preventScroll: true });
-	}, [isShown]);
-	if (!isShown) return null;
-	return createVNode("button", {
-		type: "button",
-		class: "act deny take-back",
-		"aria-label": `Take back: ${label}`,
-		onClick: () => void takeBack(approval.id),
-		children: `Take back (${timeLeft(ms)})`
-	});
-}
-function Remembered({ entry: { approval: { grant }, left } }) {
-	const { rule, noRule } = left ?? {};
-	if (grant) return createVNode("p", {
-		class: "ended-detail remembered",
-		children: ["From now on: ", createVNode("bdi", { children: visible(grant.words) })]
-	});
-	if (rule) return createVNode("p", {
-		class: "ended-detail remembered",
-		children: [
-			rule.questions ? "Everything that this agent would ask" : "This command",
-			" is denied without a question ",
-			rule.expiresAtMs === void 0 ? "for good" : createVNode(Fragment, { children: ["until ", createVNode(Time, { ms: rule.expiresAtMs })] }),
-			"."
-		]
-	});
-	return noRule ? createVNode("p", {
-		class: "warn-line remembered",
-		children: ["It is denied, but no rule is stored: ", createVNode("bdi", { children: visible(noRule) })]
-	}) : null;
-}
-function RunLine({ entry: { approval, run } }) {
-	if (approval.status !== "allowed" && (!run || run.status === "denied" || run.status === "cancelled")) return null;
-	if (approval.status === "expired" && !run) return null;
-	const { label, tone } = runStatus(run?.status ?? "queued");
-	return createVNode("p", {
-		class: "run-line",
-		children: [
-			createVNode("span", {
-				class: `badge ${tone}`,
-				children: label
-			}),
-			" ",
-			runFacts(run)
-		]
-	});
-}
-function runFacts(run) {
-	const facts = [];
-	if (run?.exitCode !== void 0) facts.push(`exit code ${run.exitCode}`);
-	if (run?.exitSignal) facts.push(visible(run.exitSignal));
-	if (run?.durationMs !== void 0 && run.status !== "denied") facts.push(duration(run.durationMs));
-	if (run?.outputBytes) facts.push(`${byteSize(run.outputBytes)} of output`);
-	if (run?.reason) facts.push(visible(run.reason));
-	return facts.join(" · ");
-}
 var MARGIN = 8;
 function inSight(count, top, height) {
 	const from = Math.max(0, Math.min(count - 1, Math.floor(top / 48)) - MARGIN);
@@ -3502,14 +3390,14 @@ function List() {
 	useValue(drawn);
 	useValue(filter);
 	const marked = useValue(chosen);
-	const now = useValue(opened$1);
+	useValue(opened$1);
 	const next = useValue(focusNext);
 	const box = useRef(null);
 	const [sight, setSight] = useState({
 		top: 0,
 		height: 800
 	});
-	const all = listed();
+	const all = rows();
 	const { from, to } = inSight(all.length, sight.top, sight.height);
 	const look = () => {
 		const { current } = box;
@@ -3526,7 +3414,8 @@ function List() {
 		observer.observe(box.current);
 		return () => observer.disconnect();
 	}, [all.length > 0]);
-	const at = all.findIndex(({ approval }) => approval.id === now);
+	const shown = openRow(all);
+	const at = shown ? all.indexOf(shown) : -1;
 	useLayoutEffect(() => {
 		const { current } = box;
 		if (!current || at < 0 || !current.clientHeight) return;
@@ -3534,7 +3423,7 @@ function List() {
 		if (top < current.scrollTop) current.scrollTop = top;
 		else if (top + 48 > current.scrollTop + current.clientHeight) current.scrollTop = top + 48 - current.clientHeight;
 		look();
-	}, [now]);
+	}, [shown?.name]);
 	useLayoutEffect(() => {
 		if (next?.where !== "row") return;
 		const row = box.current?.querySelector(`[data-row="${CSS.escape(next.id)}"] .row-open`);
@@ -3557,13 +3446,13 @@ function List() {
 					"aria-hidden": "true",
 					ref: (gap) => gap?.style.setProperty("height", `${from * 48}px`)
 				}),
-				all.slice(from, to).map((entry, index) => createVNode(Row, {
-					entry,
-					isOpen: entry.approval.id === now,
-					isChosen: marked.has(entry.approval.id),
+				all.slice(from, to).map((row, index) => createVNode(Row, {
+					row,
+					isOpen: row === shown,
+					isChosen: row.entries.every(({ approval }) => marked.has(approval.id)),
 					at: from + index + 1,
 					of: all.length
-				}, entry.approval.id)),
+				}, row.name)),
 				to < all.length && createVNode("li", {
 					class: "rows-gap",
 					"aria-hidden": "true",
@@ -3573,12 +3462,16 @@ function List() {
 		})
 	});
 }
-function Row({ entry, isOpen, isChosen, at, of }) {
-	const { approval, phase, problem } = entry;
+function Row({ row: { name, lead, entries, kind, isOpen: isUnfolded }, isOpen, isChosen, at, of }) {
+	const { approval } = lead;
 	const label = labelOf(approval);
+	const count = entries.length;
+	const isGroup = count > 1;
+	const phase = (entries.find((entry) => entry.phase !== "settled") ?? lead).phase;
+	const problem = entries.some((entry) => entry.problem);
 	return createVNode("li", {
-		class: `row${isOpen ? " is-open" : ""}`,
-		"data-row": approval.id,
+		class: `row ${kind}${isOpen ? " is-open" : ""}`,
+		"data-row": name,
 		"data-phase": phase,
 		"aria-posinset": at,
 		"aria-setsize": of,
@@ -3586,50 +3479,72 @@ function Row({ entry, isOpen, isChosen, at, of }) {
 			type: "button",
 			class: "row-open",
 			"aria-current": isOpen ? "true" : void 0,
-			onClick: () => open(approval.id, "card"),
+			onClick: () => open(name, "card"),
 			children: [createVNode("code", {
 				class: "row-command",
 				dir: "ltr",
 				children: brief(lineOf(approval), 160)
 			}), createVNode("span", {
 				class: "row-meta",
-				children: [createVNode("bdi", {
-					class: "row-agent",
-					children: brief(approval.agentId, 24)
-				}), phase === "settled" ? createVNode(RowEnd, { entry }) : createVNode(Fragment, { children: [
-					problem && createVNode("span", {
-						class: "chip bad",
-						children: "not answered"
+				children: [
+					createVNode("bdi", {
+						class: "row-agent",
+						children: brief(approval.agentId, 24)
 					}),
-					phase === "sending" && createVNode("span", {
-						class: "chip wait",
-						children: "sending"
+					isGroup && createVNode("span", {
+						class: "times",
+						children: [createVNode("span", {
+							"aria-hidden": "true",
+							children: `×${count}${kind === "similar" ? " similar" : ""}`
+						}), createVNode("span", {
+							class: "unseen",
+							children: `${count} ${kind} requests`
+						})]
 					}),
-					progress(approval) && createVNode("span", {
-						class: "chip wait",
-						children: `${(approval.votes ?? []).length} of ${approval.approvalsRequired}`
-					}),
-					createVNode(RowFacts, { facts: factsOf(approval, {
-						overrides: void 0,
-						runsBefore: void 0
-					}) }),
-					createVNode(Left, { ms: approval.expiresAtMs })
-				] })]
+					phase === "settled" ? createVNode(RowEnd, { entries }) : createVNode(Fragment, { children: [
+						problem && createVNode("span", {
+							class: "chip bad",
+							children: "not answered"
+						}),
+						phase === "sending" && createVNode("span", {
+							class: "chip wait",
+							children: "sending"
+						}),
+						progress(approval) && createVNode("span", {
+							class: "chip wait",
+							children: `${(approval.votes ?? []).length} of ${approval.approvalsRequired}`
+						}),
+						createVNode(RowFacts, { facts: factsOfAll(kind === "similar" ? entries : [lead]) }),
+						createVNode(Left, { ms: Math.min(...entries.map((entry) => entry.approval.expiresAtMs)) })
+					] })
+				]
 			})]
-		}), phase !== "settled" && may("approve") && createVNode("label", {
+		}), isGroup ? createVNode("button", {
+			type: "button",
+			class: "row-unfold",
+			"aria-expanded": isUnfolded,
+			"aria-label": `List the ${count} ${kind} requests: ${label}`,
+			onClick: () => unfold(name)
+		}) : phase !== "settled" && may("approve") && createVNode("label", {
 			class: "row-tick",
 			children: createVNode("input", {
 				type: "checkbox",
 				checked: isChosen,
 				"aria-label": `Choose ${label}`,
-				onChange: () => choose(approval.id)
+				onChange: () => choose(name)
 			})
 		})]
 	});
 }
-function RowEnd({ entry }) {
+function RowEnd({ entries }) {
+	const [entry] = entries;
 	const { tone, title, detail } = outcome(entry.approval, entry.mine);
-	const run = entry.approval.status === "allowed" && entry.run ? `${runStatus(entry.run.status ?? "queued").label} ${runFacts(entry.run)}` : "";
+	const others = entries.filter(({ approval, mine }) => outcome(approval, mine).title !== title).length;
+	if (others) return createVNode("span", {
+		class: "ended tone-warn",
+		children: `${entries.length - others} ${visible(title)} · ${others} not`
+	});
+	const run = entries.length === 1 && entry.approval.status === "allowed" && entry.run ? `${runStatus(entry.run.status ?? "queued").label} ${runFacts(entry.run)}` : "";
 	return createVNode("span", {
 		class: `ended tone-${tone}`,
 		children: [
@@ -3638,6 +3553,13 @@ function RowEnd({ entry }) {
 			run
 		].filter(Boolean).join(" · ")
 	});
+}
+function factsOfAll(entries) {
+	const all = entries.flatMap(({ approval }) => factsOf(approval, {
+		overrides: void 0,
+		runsBefore: void 0
+	}));
+	return all.filter(({ code }, at) => all.findIndex((fact) => fact.code === code) === at);
 }
 function RowFacts({ facts }) {
 	const [first, ...rest] = facts;
@@ -3814,6 +3736,7 @@ function Inbox() {
 	useValue(drawn);
 	const nothing = useValue(blank);
 	const words = useValue(filter);
+	const isGrouped = useValue(areSimilar);
 	const many = useValue(chosen).size;
 	const waiting = model.waiting.length;
 	const isEmpty = model.entries.size === 0;
@@ -3839,20 +3762,31 @@ function Inbox() {
 					}),
 					!only && (model.entries.size > 1 || words) && createVNode("div", {
 						class: "filter",
-						children: [createVNode("label", {
-							class: "unseen",
-							for: "filter",
-							children: "Filter by agent, program, directory or text"
-						}), createVNode("input", {
-							id: "filter",
-							type: "text",
-							autocomplete: "off",
-							autocapitalize: "none",
-							spellcheck: false,
-							placeholder: "Filter: agent:build git",
-							value: words,
-							onInput: (event) => setFilter(event.currentTarget.value)
-						})]
+						children: [
+							createVNode("label", {
+								class: "unseen",
+								for: "filter",
+								children: "Filter by agent, program, directory or text"
+							}),
+							createVNode("input", {
+								id: "filter",
+								type: "text",
+								autocomplete: "off",
+								autocapitalize: "none",
+								spellcheck: false,
+								placeholder: "Filter: agent:build git",
+								value: words,
+								onInput: (event) => setFilter(event.currentTarget.value)
+							}),
+							createVNode("button", {
+								type: "button",
+								class: "quiet",
+								id: "similar",
+								"aria-pressed": isGrouped,
+								onClick: () => setSimilar(!isGrouped),
+								children: "Group similar"
+							})
+						]
 					}),
 					!only && hasEnded() && createVNode("button", {
 						type: "button",
@@ -3921,7 +3855,10 @@ function Preview({ isChosen }) {
 	const box = useRef(null);
 	const guard = useRef(void 0);
 	const wasChosen = useRef(isChosen);
-	const entry = id === void 0 ? void 0 : model.entries.get(id);
+	const wasName = useRef(id);
+	const row = only ? void 0 : openRow();
+	const entry = row?.lead ?? (id === void 0 ? void 0 : model.entries.get(id));
+	const all = row?.entries ?? (entry ? [entry] : []);
 	useLayoutEffect(() => {
 		if (!box.current) return void 0;
 		guard.current = watch(box.current);
@@ -3933,8 +3870,9 @@ function Preview({ isChosen }) {
 	useLayoutEffect(() => {
 		guard.current?.look();
 		document.documentElement.classList.toggle("card-open", isFull && (Boolean(entry) || isChosen) && !only);
-		const hasLost = wasChosen.current && !isChosen && document.activeElement === document.body;
+		const hasLost = (wasChosen.current && !isChosen || wasName.current !== id && wasName.current?.startsWith("all-")) && document.activeElement === document.body;
 		wasChosen.current = isChosen;
+		wasName.current = id;
 		const isNext = next?.where === "card" && next.id === id;
 		if (isNext) focusNext.set(void 0);
 		if (isNext || hasLost) box.current?.querySelector("article")?.focus({ preventScroll: true });
@@ -3944,10 +3882,15 @@ function Preview({ isChosen }) {
 		class: "preview",
 		ref: box,
 		"data-open": isFull,
-		children: isChosen && Batch ? createVNode(Batch, { guard: () => guard.current }, "chosen") : entry && createVNode(Card, {
-			entry,
+		children: isChosen ? Batch && createVNode(Batch, { guard: () => guard.current }, "chosen") : row?.kind === "similar" ? Batch && createVNode(Batch, {
+			row,
 			guard: () => guard.current
-		}, entry.approval.id)
+		}, id) : entry && id !== void 0 && createVNode(Card, {
+			name: id,
+			entry,
+			all,
+			guard: () => guard.current
+		}, id)
 	});
 }
 function OneRun() {
@@ -4162,37 +4105,17 @@ function Notices() {
 	});
 }
 function Note({ id, said: { text, edit } }) {
-	const [isSending, setSending] = useState(false);
-	async function accept() {
-		setSending(true);
-		try {
-			await json("POST", "/v1/policy/document/accept", { body: { hash: edit?.hash } });
-			await seePolicy();
-		} catch (error) {
-			failed(error);
-		}
-		setSending(false);
-	}
-	return createVNode("p", {
+	const later = useValue(record);
+	return createVNode("div", {
 		class: "notice",
 		id: `notice-${id}`,
-		role: "alert",
-		children: [
-			createVNode("bdi", { children: visible(text) }),
-			" ",
-			edit && may("admin") && createVNode("button", {
-				type: "button",
-				class: "quiet",
-				disabled: isSending,
-				onClick: () => void accept(),
-				children: "Accept this edit"
-			}),
-			" ",
-			edit && createVNode("a", {
-				href: "#/policy",
-				children: "What it changes"
-			})
-		]
+		children: [createVNode("p", {
+			role: "alert",
+			children: createVNode("bdi", { children: visible(text) })
+		}), edit && later && createVNode(later.HeldAnswers, {
+			id,
+			edit
+		})]
 	});
 }
 function Head() {
@@ -4411,4 +4334,4 @@ async function poll() {
 }
 isOpened.set(Boolean(only));
 start().catch(failed);
-export { AFTER, CommandBlock, Fact, FactChips, Fragment, Mono, Refused, State, Time, Unreachable, Variables, Wrong, __vitePreload, addressOf, announce, areAlike, baseName, brief, byteSize, calls, chooseAlike, chooseNone, chosen, closeCard, createVNode, decideAll, drawn, duration, everything, factsOf, failed, fallback, gone, hints, isFinal, isHelp, isOn, isRead, json, keepFilter, lineOf, looker, may, mixedWords, model, mustOpen, nudge, ofAgent, online, outcome, place, placeOf, policy, proposalsOf, reader, record, refreshStop, revise, rule, runStatus, seePolicy, send, serverNow, setOn, standing, unlimited, useEffect, useLayoutEffect, useMemo, useRef, useState, useValue, visible, visibleOutput, wanted, watch, who, width };
+export { AFTER, CommandBlock, Fact, FactChips, Fragment, Mono, Refused, State, Time, Unreachable, Variables, Wrong, __vitePreload, addressOf, announce, areAlike, baseName, brief, byteSize, calls, check, chooseAlike, chooseNone, chosen, closeCard, createVNode, decide, draw, drawn, duration, equalKey, everything, factsOf, failed, fallback, gone, hints, isFinal, isHelp, isNarrow, isOn, isOpen, isRead, json, keepFilter, lastReasons, lineOf, look, looker, may, mixedWords, model, mustOpen, nextOpen, nudge, ofAgent, online, only, open, openRow, opened$1 as opened, outcome, place, placeOf, policy, proposalsOf, reader, refreshStop, rowOf, rows, rule, runFacts, runStatus, seePolicy, send, sentBlindly, serverNow, setCard, setOn, standing, ticks, timeLeft, unfold, unlimited, useEffect, useLayoutEffect, useMemo, useRef, useState, useValue, visible, visibleOutput, wanted, watch, who, width };

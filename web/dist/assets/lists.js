@@ -1,4 +1,5 @@
-import { Fragment, Refused, Wrong, announce, brief, byteSize, createVNode, failed, gone, json, keepFilter, looker, place, send, useEffect, useLayoutEffect, useRef, useState, useValue, visible, visibleOutput } from "./app.js";
+import { Confirm } from "./record.js";
+import { Fragment, Refused, Wrong, brief, createVNode, failed, gone, json, keepFilter, looker, place, send, useEffect, useLayoutEffect, useRef, useState, useValue, visible, visibleOutput } from "./app.js";
 // src/view/listing.tsx
 var TYPING_MS = 250;
 function useFilter(fields) {
@@ -180,7 +181,8 @@ function usePaged(path, keyOf, hint = 0) {
 // src/view/policy/settings.tsx
 var WAITS = {
 	restart: "a restart",
-	acceptance: "an admin who accepts it"
+	acceptance: "an admin who accepts it",
+	change: "nothing: an admin rejected it. Set it back in countersign.toml"
 };
 var written = (value) => value === null ? "unset" : visible(typeof value === "string" ? value : JSON.stringify(value));
 var isDefault = (item) => JSON.stringify(item.value) === JSON.stringify(item.default);
@@ -239,130 +241,6 @@ function useAgents() {
 		};
 	}, []);
 	return [["", "All agents"], ...names.map((name) => [name, brief(name, NAME_LENGTH)])];
-}
-// src/view/confirm.tsx
-function Confirm({ name, act, label, question, yes, run, done, changed }) {
-	const [isAsked, setAsked] = useState(false);
-	const [isSending, setSending] = useState(false);
-	const [problem, setProblem] = useState("");
-	const first = useRef(null);
-	const wasAsked = useRef(false);
-	useLayoutEffect(() => {
-		if (isAsked || wasAsked.current) first.current?.focus();
-		wasAsked.current = isAsked;
-	}, [isAsked]);
-	async function press() {
-		if (isSending) return;
-		setSending(true);
-		setProblem("");
-		try {
-			await run();
-			announce(done);
-		} catch (error) {
-			if (error instanceof Refused && error.isSignedOut) failed(error);
-			setProblem(error instanceof Refused ? error.message : "No answer came. Look at the present state before you try again.");
-		}
-		setSending(false);
-		setAsked(false);
-		changed();
-	}
-	return createVNode("div", {
-		class: "row-actions",
-		children: [isAsked ? createVNode(Fragment, { children: [
-			createVNode("span", {
-				role: "status",
-				children: question
-			}),
-			createVNode("button", {
-				type: "button",
-				ref: first,
-				class: "quiet",
-				onClick: () => setAsked(false),
-				children: "Back"
-			}),
-			createVNode("button", {
-				type: "button",
-				class: "danger",
-				"data-act": act,
-				"aria-disabled": isSending,
-				onClick: () => void press(),
-				children: yes
-			})
-		] }) : createVNode("button", {
-			type: "button",
-			ref: first,
-			class: "quiet danger-text",
-			"data-act": `ask-${act}`,
-			"aria-label": label,
-			onClick: () => setAsked(true),
-			children: name
-		}), createVNode(Wrong, { text: problem })]
-	});
-}
-// src/view/output.tsx
-var PIECE_BYTES = 65536;
-function Output({ run }) {
-	const [text, setText] = useState("");
-	const [state, setState] = useState("Loading the output …");
-	const [hasMore, setMore] = useState(false);
-	const read = useRef({
-		offset: 0,
-		decoder: new TextDecoder(),
-		isOver: false
-	});
-	async function load() {
-		setMore(false);
-		const { current } = read;
-		const { offset } = current;
-		try {
-			const response = await send("GET", `/v1/runs/${run.runId}/output`, { headers: {
-				Range: `bytes=${offset}-${offset + PIECE_BYTES - 1}`,
-				Accept: "*/*"
-			} });
-			const bytes = new Uint8Array(await response.arrayBuffer());
-			if (current.isOver) return;
-			const total = Number(response.headers.get("content-range")?.split("/")[1] ?? bytes.length);
-			current.offset += bytes.length;
-			const piece = visibleOutput(current.decoder.decode(bytes, { stream: current.offset < total }));
-			setText((before) => before + piece);
-			setMore(current.offset < total);
-			setState(!total ? "No output." : current.offset < total ? `${byteSize(current.offset)} of ${byteSize(total)}` : byteSize(total));
-		} catch (error) {
-			if (current.isOver) return;
-			const isEmpty = error instanceof Refused && error.status === 416;
-			setState(isEmpty ? "No output." : error instanceof Refused ? error.sentence : "The output could not be loaded.");
-			setMore(!isEmpty);
-		}
-	}
-	useEffect(() => {
-		load();
-		return () => {
-			read.current.isOver = true;
-		};
-	}, []);
-	return createVNode("div", {
-		class: "run-output",
-		children: [
-			text && createVNode("pre", {
-				class: "output",
-				tabIndex: 0,
-				role: "group",
-				"aria-label": "Output",
-				children: text
-			}),
-			createVNode("p", {
-				class: "hint",
-				role: "status",
-				children: state
-			}),
-			hasMore && createVNode("button", {
-				type: "button",
-				class: "more",
-				onClick: () => void load(),
-				children: "Show more output"
-			})
-		]
-	});
 }
 // src/pure/replay.ts
 function pictured(before, { atMs, rows: height, cols, cursor, changed }) {
@@ -493,4 +371,4 @@ function LiveOutput({ runId, ended }) {
 		})]
 	});
 }
-export { AGES, Cancel, Confirm, Filter, Listing, LiveOutput, Output, Screen, Settings, advanced, at, dayOf, developed, found, pictured, query, sinceOf, useAgents, useFilter, usePaged };
+export { AGES, Cancel, Filter, Listing, LiveOutput, Screen, Settings, advanced, at, dayOf, developed, found, pictured, query, sinceOf, useAgents, useFilter, usePaged };

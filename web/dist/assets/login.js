@@ -23,6 +23,11 @@ var Refused = class extends Error {
 var Unreachable = class extends Error {};
 var secret = () => localStorage.getItem(SECRET) ?? "";
 var keepSecret = (value) => localStorage.setItem(SECRET, value);
+function asked(method, path) {
+	const answer = method === "GET" ? globalThis.early?.get(path) : void 0;
+	if (answer) globalThis.early?.delete(path);
+	return answer;
+}
 async function send(method, path, { body, headers = {}, signal } = {}) {
 	const all = new Headers(headers);
 	if (secret()) all.set("X-CSRF-Token", secret());
@@ -30,7 +35,7 @@ async function send(method, path, { body, headers = {}, signal } = {}) {
 	if (!all.has("Accept")) all.set("Accept", "application/json");
 	let response;
 	try {
-		response = await fetch(path, {
+		response = await (asked(method, path) ?? fetch(path, {
 			method,
 			headers: all,
 			body: body === void 0 ? void 0 : JSON.stringify(body),
@@ -38,7 +43,7 @@ async function send(method, path, { body, headers = {}, signal } = {}) {
 			cache: "no-store",
 			credentials: "same-origin",
 			redirect: "error"
-		});
+		}));
 	} catch (cause) {
 		throw new Unreachable("no answer", { cause });
 	}

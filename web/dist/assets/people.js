@@ -1,5 +1,6 @@
 import { Fact, Fragment, Mono, Refused, Time, Wrong, announce, brief, createVNode, hints, json, send, useRef, useState, useValue, visible } from "./app.js";
-import { Confirm, Listing, usePaged } from "./lists.js";
+import { Confirm } from "./record.js";
+import { Listing, usePaged } from "./lists.js";
 // src/view/people.tsx
 var NAME_LENGTH = 40;
 var SCOPES = [

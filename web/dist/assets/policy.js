@@ -1,5 +1,6 @@
-import { Fact, Fragment, Mono, Refused, Time, Unreachable, Wrong, addressOf, announce, brief, calls, createVNode, everything, failed, gone, hints, json, looker, may, mixedWords, record, seePolicy, send, useEffect, useLayoutEffect, useRef, useState, useValue, visible, watch } from "./app.js";
-import { Confirm, Settings, query } from "./lists.js";
+import { Fact, Fragment, Mono, Refused, Time, Unreachable, Wrong, addressOf, announce, brief, calls, createVNode, everything, failed, gone, hints, json, looker, may, mixedWords, seePolicy, send, useEffect, useLayoutEffect, useRef, useState, useValue, visible, watch } from "./app.js";
+import { Changes, Confirm, rejecting } from "./record.js";
+import { Settings, query } from "./lists.js";
 // src/pure/forecast.ts
 var number$1 = (count) => count.toLocaleString("en");
 var times = (count) => count === 1 ? "once" : `${number$1(count)} times`;
@@ -96,13 +97,6 @@ function Said(saved) {
 		})] })
 	] });
 }
-// src/pure/changes.ts
-var subject = ({ what }) => what.split(": ", 1)[0] ?? what;
-function grouped(changes) {
-	const isOfAll = (change) => !/^(agent |agents\.)/.test(subject(change));
-	const ordered = [...new Set(changes.map(subject))].flatMap((name) => changes.filter((change) => subject(change) === name));
-	return [...ordered.filter(isOfAll), ...ordered.filter((change) => !isOfAll(change))];
-}
 // src/view/policy/held.tsx
 function waitingIn({ document, configHeld, serverHeld }) {
 	return [
@@ -131,7 +125,7 @@ function Held({ effective, changed }) {
 	}, waiting.id)) });
 }
 function Edit({ waiting: { id, file, edit, then }, changed }) {
-	const { hash, sinceMs, allows, proposedBy = [], changes = [], moreChanges = 0 } = edit;
+	const { hash, sinceMs, allows, proposedBy = [], changes = [] } = edit;
 	const [isSettled, setSettled] = useState(false);
 	const people = proposedBy.map(({ name }) => visible(name)).join(", ");
 	const title = `held-${id}-title`;
@@ -159,36 +153,10 @@ function Edit({ waiting: { id, file, edit, then }, changed }) {
 				class: "allows",
 				children: allows.map((sentence) => createVNode("li", { children: createVNode("bdi", { children: visible(sentence) }) }, sentence))
 			}),
-			changes.length > 0 && createVNode(Fragment, { children: [
-				createVNode("h3", { children: "It changes" }),
-				createVNode("div", {
-					class: "table-box",
-					tabIndex: 0,
-					role: "region",
-					"aria-label": `What changes in ${file}`,
-					children: createVNode("table", {
-						class: "figures changes",
-						children: [createVNode("thead", { children: createVNode("tr", { children: [
-							createVNode("th", {
-								scope: "col",
-								children: "What"
-							}),
-							createVNode("th", {
-								scope: "col",
-								children: "Before"
-							}),
-							createVNode("th", {
-								scope: "col",
-								children: "After"
-							})
-						] }) }), createVNode("tbody", { children: grouped(changes).map((change, index) => createVNode(Row$1, { change }, index)) })]
-					})
-				}),
-				moreChanges > 0 && createVNode("p", {
-					class: "hint",
-					children: `${moreChanges.toLocaleString("en")} more changes are not listed.`
-				})
-			] }),
+			changes.length > 0 && createVNode(Fragment, { children: [createVNode("h3", { children: "It changes" }), createVNode(Changes, {
+				edit,
+				file
+			})] }),
 			may("admin") ? createVNode(Fragment, { children: [
 				createVNode(Confirm, {
 					name: "Accept this change…",
@@ -205,10 +173,10 @@ function Edit({ waiting: { id, file, edit, then }, changed }) {
 						});
 					}
 				}),
-				id !== "server" && createVNode(Confirm, {
+				createVNode(Confirm, {
 					name: "Reject this change…",
 					act: `reject-${id}`,
-					question: `Put ${file} back to what was accepted? All that is listed above is undone, also what it takes away.`,
+					question: rejecting(file),
 					yes: "Reject it",
 					done: "The change is rejected.",
 					changed: () => void changed(),
@@ -224,10 +192,10 @@ function Edit({ waiting: { id, file, edit, then }, changed }) {
 					class: "hint",
 					hidden: isSettled,
 					children: [
-						id === "server" ? "To reject it, set the values back in the file: no server writes it. " : "",
 						"On the command line: ",
 						createVNode(Mono, { text: `countersign policy accept ${hash.slice(0, 12)}…` }),
-						id !== "server" && createVNode(Fragment, { children: [" or ", createVNode(Mono, { text: "reject" })] }),
+						" or ",
+						createVNode(Mono, { text: "reject" }),
 						"."
 					]
 				})
@@ -243,36 +211,6 @@ function Edit({ waiting: { id, file, edit, then }, changed }) {
 			})
 		]
 	});
-}
-function Row$1({ change: { what, before, after } }) {
-	const diff = useValue(record)?.diff;
-	const parts = diff && before !== void 0 && after !== void 0 ? diff(visible(before), visible(after)) : void 0;
-	return createVNode("tr", { children: [
-		createVNode("th", {
-			scope: "row",
-			children: createVNode("bdi", { children: visible(what) })
-		}),
-		createVNode("td", {
-			"data-name": "Before",
-			children: before === void 0 ? createVNode("span", {
-				class: "unset",
-				children: "not there"
-			}) : createVNode("code", {
-				dir: "ltr",
-				children: parts ? parts.filter(({ kind }) => kind !== "new").map(({ kind, text }, index) => kind === "gone" ? createVNode("del", { children: text }, index) : text) : createVNode("del", { children: visible(before) })
-			})
-		}),
-		createVNode("td", {
-			"data-name": "After",
-			children: after === void 0 ? createVNode("span", {
-				class: "unset",
-				children: "not there any more"
-			}) : createVNode("code", {
-				dir: "ltr",
-				children: parts ? parts.filter(({ kind }) => kind !== "gone").map(({ kind, text }, index) => kind === "new" ? createVNode("ins", { children: text }, index) : text) : createVNode("ins", { children: visible(after) })
-			})
-		})
-	] });
 }
 // src/pure/confine.ts
 var LARGEST_PORT = 65535;

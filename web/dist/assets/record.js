@@ -1,5 +1,82 @@
-import { AFTER, CommandBlock, Fact, FactChips, Fragment, Mono, Refused, Time, Variables, Wrong, announce, areAlike, baseName, brief, calls, chooseAlike, chooseNone, chosen, closeCard, createVNode, decideAll, drawn, factsOf, failed, fallback, hints, isHelp, isOn, isRead, json, lineOf, looker, may, model, mustOpen, nudge, ofAgent, online, policy, proposalsOf, refreshStop, revise, send, serverNow, setOn, standing, unlimited, useEffect, useLayoutEffect, useRef, useState, useValue, visible, wanted, who, width } from "./app.js";
-import { Output } from "./lists.js";
+import { AFTER, CommandBlock, Fact, FactChips, Fragment, Mono, Refused, Time, Variables, Wrong, announce, areAlike, baseName, brief, byteSize, calls, check, chooseAlike, chooseNone, chosen, closeCard, createVNode, decide, draw, drawn, equalKey, factsOf, failed, fallback, gone, hints, isHelp, isNarrow, isOn, isOpen, isRead, json, lastReasons, lineOf, look, looker, may, model, mustOpen, nextOpen, nudge, ofAgent, online, only, open, openRow, opened, outcome, policy, proposalsOf, refreshStop, rowOf, rows, runFacts, runStatus, seePolicy, send as send$1, sentBlindly, serverNow, setCard, setOn, standing, ticks, timeLeft, unfold, unlimited, useEffect, useLayoutEffect, useRef, useState, useValue, visible, visibleOutput, wanted, who, width } from "./app.js";
+// \0rolldown/runtime.js
+var __defProp = Object.defineProperty;
+var __exportAll = (all, no_symbols) => {
+	let target = {};
+	for (var name in all) __defProp(target, name, {
+		get: all[name],
+		enumerable: true
+	});
+	if (!no_symbols) __defProp(target, Symbol.toStringTag, { value: "Module" });
+	return target;
+};
+// src/view/confirm.tsx
+function Confirm({ name, act, label, question, yes, run, done, changed }) {
+	const [isAsked, setAsked] = useState(false);
+	const [isSending, setSending] = useState(false);
+	const [problem, setProblem] = useState("");
+	const first = useRef(null);
+	const wasAsked = useRef(false);
+	useLayoutEffect(() => {
+		if (isAsked || wasAsked.current) first.current?.focus();
+		wasAsked.current = isAsked;
+	}, [isAsked]);
+	async function press() {
+		if (isSending) return;
+		setSending(true);
+		setProblem("");
+		try {
+			await run();
+			announce(done);
+		} catch (error) {
+			if (error instanceof Refused && error.isSignedOut) failed(error);
+			setProblem(error instanceof Refused ? error.message : "No answer came. Look at the present state before you try again.");
+		}
+		setSending(false);
+		setAsked(false);
+		changed();
+	}
+	return createVNode("div", {
+		class: "row-actions",
+		children: [isAsked ? createVNode(Fragment, { children: [
+			createVNode("span", {
+				role: "status",
+				children: question
+			}),
+			createVNode("button", {
+				type: "button",
+				ref: first,
+				class: "quiet",
+				onClick: () => setAsked(false),
+				children: "Back"
+			}),
+			createVNode("button", {
+				type: "button",
+				class: "danger",
+				"data-act": act,
+				"aria-disabled": isSending,
+				onClick: () => void press(),
+				children: yes
+			})
+		] }) : createVNode("button", {
+			type: "button",
+			ref: first,
+			class: "quiet danger-text",
+			"data-act": `ask-${act}`,
+			"aria-label": label,
+			onClick: () => setAsked(true),
+			children: name
+		}), createVNode(Wrong, { text: problem })]
+	});
+}
+// src/pure/changes.ts
+var subject = ({ what }) => what.split(": ", 1)[0] ?? what;
+function grouped(changes) {
+	const isOfAll = (change) => !/^(agent |agents\.)/.test(subject(change));
+	const ordered = [...new Set(changes.map(subject))].flatMap((name) => changes.filter((change) => subject(change) === name));
+	return [...ordered.filter(isOfAll), ...ordered.filter((change) => !isOfAll(change))];
+}
+var rejecting = (file) => file === "countersign.toml" ? "Keep out of effect what it loosens, for as long as countersign.toml says so? The file stays as it is: set it back, or write what you want instead." : `Put ${file} back to what was accepted? All that it changes is undone, also what it takes away.`;
 // src/pure/diff.ts
 var MOST_CELLS = 1e6;
 var wordsOf = (text) => text.match(/[\p{L}\p{M}\p{N}_]+|[^]/gu) ?? [];
@@ -51,6 +128,202 @@ function middle(old, now, add) {
 	}
 	add("gone", old.slice(row));
 	add("new", now.slice(column));
+}
+// src/view/changes.tsx
+function HeldAnswers({ id, edit }) {
+	const [isShown, setShown] = useState(false);
+	const file = {
+		held: "exec-approvals.json",
+		"held-config": "openclaw.json"
+	}[id] ?? "countersign.toml";
+	const answer = (how) => async () => {
+		await json("POST", `/v1/policy/document/${how}`, { body: { hash: edit.hash } });
+		await seePolicy();
+	};
+	return createVNode("div", {
+		class: "held-answers",
+		children: [
+			createVNode("div", {
+				class: "row-actions",
+				children: [createVNode("button", {
+					type: "button",
+					class: "quiet",
+					"data-act": "show-changes",
+					"aria-expanded": isShown,
+					onClick: () => setShown(!isShown),
+					children: "What it changes"
+				}), createVNode("a", {
+					href: "#/policy",
+					children: "Policy"
+				})]
+			}),
+			isShown && ((edit.changes ?? []).length > 0 ? createVNode(Changes, {
+				edit,
+				file
+			}) : createVNode("p", {
+				class: "hint",
+				children: "Before and after are not known. What it newly allows is listed above."
+			})),
+			may("admin") && createVNode("div", {
+				class: "row-actions",
+				children: [createVNode(Confirm, {
+					name: "Reject…",
+					label: "Reject this change",
+					act: `notice-reject-${id}`,
+					question: rejecting(file),
+					yes: "Reject it",
+					done: "The change is rejected.",
+					changed: () => {},
+					run: answer("reject")
+				}), createVNode(Confirm, {
+					name: "Accept…",
+					label: "Accept this change",
+					act: `notice-accept-${id}`,
+					question: "Let it allow what is listed above?",
+					yes: "Accept it",
+					done: "The change is accepted.",
+					changed: () => {},
+					run: answer("accept")
+				})]
+			})
+		]
+	});
+}
+function Changes({ edit: { changes = [], moreChanges = 0 }, file }) {
+	return createVNode(Fragment, { children: [createVNode("div", {
+		class: "table-box",
+		tabIndex: 0,
+		role: "region",
+		"aria-label": `What changes in ${file}`,
+		children: createVNode("table", {
+			class: "figures changes",
+			children: [createVNode("thead", { children: createVNode("tr", { children: [
+				createVNode("th", {
+					scope: "col",
+					children: "What"
+				}),
+				createVNode("th", {
+					scope: "col",
+					children: "Before"
+				}),
+				createVNode("th", {
+					scope: "col",
+					children: "After"
+				})
+			] }) }), createVNode("tbody", { children: grouped(changes).map((change, index) => createVNode(Row$1, { change }, index)) })]
+		})
+	}), moreChanges > 0 && createVNode("p", {
+		class: "hint",
+		children: `${moreChanges.toLocaleString("en")} more changes are not listed.`
+	})] });
+}
+function Row$1({ change: { what, before, after } }) {
+	const parts = before !== void 0 && after !== void 0 ? diff(visible(before), visible(after)) : void 0;
+	return createVNode("tr", { children: [
+		createVNode("th", {
+			scope: "row",
+			children: createVNode("bdi", { children: visible(what) })
+		}),
+		createVNode("td", {
+			"data-name": "Before",
+			children: before === void 0 ? createVNode("span", {
+				class: "unset",
+				children: "not there"
+			}) : createVNode("code", {
+				dir: "ltr",
+				children: parts ? parts.filter(({ kind }) => kind !== "new").map(({ kind, text }, index) => kind === "gone" ? createVNode("del", { children: text }, index) : text) : createVNode("del", { children: visible(before) })
+			})
+		}),
+		createVNode("td", {
+			"data-name": "After",
+			children: after === void 0 ? createVNode("span", {
+				class: "unset",
+				children: "not there any more"
+			}) : createVNode("code", {
+				dir: "ltr",
+				children: parts ? parts.filter(({ kind }) => kind !== "gone").map(({ kind, text }, index) => kind === "new" ? createVNode("ins", { children: text }, index) : text) : createVNode("ins", { children: visible(after) })
+			})
+		})
+	] });
+}
+// src/answers.ts
+var answers = 0;
+async function send(all, decision, reason) {
+	const ids = all.slice(0, 100).filter((id) => model.sending(id, decision));
+	draw();
+	if (!ids.length) return;
+	const decisions = ids.map((id) => ({
+		id,
+		decision,
+		bindingDigest: model.entries.get(id)?.approval.boundTo.digest,
+		...reason && { reason }
+	}));
+	try {
+		const { results } = await json("POST", "/v1/approvals/decisions", { body: { decisions } });
+		for (const { id, decided, problem } of results) if (decided) model.answered(id, decided);
+		else model.refused(id, problem?.detail ?? problem?.title ?? "It was refused.", problem?.approval);
+		const counted = results.filter(({ decided }) => decided?.applied).length;
+		announce(`${counted} of ${results.length} answers count.`);
+	} catch (error) {
+		if (error instanceof Refused) {
+			if (error.isSignedOut) await check();
+			for (const id of ids) model.refused(id, error.sentence);
+		} else ids.forEach(sentBlindly);
+	}
+}
+async function decideChosen(ids, decision, reason) {
+	const from = opened.value;
+	await send(ids, decision, reason);
+	chooseNone();
+	if (gone.value === void 0) draw();
+	const next = opened.value === from ? rows().find(({ entries }) => entries.some(isOpen)) : void 0;
+	if (next) open(next.name, isNarrow() ? "row" : "card");
+}
+async function decideTogether(ids, decision, { reason, ...options }) {
+	const [first] = ids;
+	if (first === void 0) return;
+	answers += 1;
+	for (const id of ids) {
+		const entry = model.entries.get(id);
+		if (entry) entry.answer = answers;
+	}
+	const isAlone = Object.keys(options).length > 0;
+	if (isAlone) await decide(first, decision, {
+		...options,
+		...reason && { reason }
+	});
+	if (decision !== "allow-always") await send(isAlone ? ids.slice(1) : ids, decision, reason ?? "");
+	if (gone.value !== void 0) return;
+	const ended = ids.flatMap((id) => model.entries.get(id) ?? []).filter(({ phase }) => phase === "settled");
+	const row = rowOf(first, rows());
+	if (row && row.name !== first && new Set(ended.map(({ approval, mine }) => outcome(approval, mine).title)).size > 1) unfold(row.name, true);
+	draw();
+	const next = openRow()?.entries.some(({ approval }) => ids.includes(approval.id)) && ended.length === ids.length ? nextOpen(first) ?? row : void 0;
+	if (next) open(next.name, "card");
+}
+function listEach(name) {
+	unfold(name, true);
+	if (isNarrow()) closeCard();
+}
+async function revise(id, body) {
+	const next = await json("POST", `/v1/approvals/${id}/revision`, { body });
+	model.take(next);
+	announce("Your command waits for an answer.");
+	if (opened.value === id && !only) open(next.id, "card");
+	await look(id).catch(() => {});
+	model.revised(id, next.id);
+	draw();
+}
+async function takeBack(id) {
+	try {
+		const { approval } = await json("POST", `/v1/approvals/${id}/take-back`, { body: {} });
+		model.takenBack(id, approval);
+		announce("Taken back. It does not run.");
+	} catch (error) {
+		if (error instanceof Refused && error.isSignedOut) await check();
+		model.keptAllowed(id, error instanceof Refused ? error.message : "The server did not answer, so it may run. Look again, or cancel the run.");
+	}
+	if (gone.value === void 0) draw();
 }
 // src/pure/grant-words.ts
 var HOUR_MS = 36e5;
@@ -507,34 +780,239 @@ function Stored({ approval }) {
 		first.note && `; ${visible(first.note)}`
 	] });
 }
+// src/view/ended.tsx
+function Ended({ entry, label, article }) {
+	const { approval, mine } = entry;
+	const { tone, title, detail } = outcome(approval, mine);
+	return createVNode("div", {
+		class: "ended",
+		children: [
+			createVNode("p", {
+				class: "ended-title",
+				children: [
+					createVNode("span", {
+						class: `mark ${tone}`,
+						"aria-hidden": "true"
+					}),
+					createVNode("strong", { children: visible(title) }),
+					!only && createVNode("a", {
+						class: "ended-link",
+						href: `/a/${approval.id}`,
+						"aria-label": `Permanent link to ${label}`,
+						children: "Link"
+					})
+				]
+			}),
+			detail && createVNode("p", {
+				class: "ended-detail",
+				children: createVNode("bdi", { children: visible(detail) })
+			}),
+			createVNode(Remembered, { entry }),
+			approval.revisedBy && createVNode("p", {
+				class: "ended-detail",
+				children: [
+					"A person suggested ",
+					createVNode("a", {
+						href: `/a/${approval.revisedBy}`,
+						children: "another command"
+					}),
+					" in its place."
+				]
+			}),
+			createVNode(TakeBack, {
+				entry,
+				label,
+				article
+			}),
+			createVNode(RunLine, { entry })
+		]
+	});
+}
+function Times({ name, all, sessions }) {
+	return createVNode("p", {
+		class: "asked-times",
+		children: [
+			`Asked ${all.length} times${sessions > 1 ? `, in ${sessions} sessions` : ""}.${all.some(({ phase }) => phase !== "settled") ? " One answer goes to all of them." : ""}`,
+			" ",
+			createVNode("button", {
+				type: "button",
+				class: "quiet",
+				onClick: () => listEach(name),
+				children: "List each"
+			})
+		]
+	});
+}
+function Results({ all }) {
+	if (!all.length) return null;
+	return createVNode("ol", {
+		class: "results",
+		"aria-label": "The result of each request",
+		children: all.map((entry) => createVNode(Result, { entry }, entry.approval.id))
+	});
+}
+function Result({ entry }) {
+	const { approval, mine, phase, problem } = entry;
+	useValue(ticks);
+	const article = { current: null };
+	const { tone, title, detail } = outcome(approval, mine);
+	const isOver = phase === "settled";
+	return createVNode("li", {
+		"data-result": approval.id,
+		children: [
+			createVNode("p", {
+				class: "ended-title",
+				children: [createVNode("span", {
+					class: `mark ${isOver ? tone : "bad"}`,
+					"aria-hidden": "true"
+				}), createVNode("span", { children: [
+					createVNode("strong", { children: isOver ? visible(title) : "Not answered" }),
+					" ",
+					createVNode("a", {
+						href: `/a/${approval.id}`,
+						children: visible(approval.slug)
+					}),
+					" of ",
+					createVNode(Time, { ms: approval.createdAtMs })
+				] })]
+			}),
+			(problem || isOver && detail) && createVNode("p", {
+				class: "ended-detail",
+				children: createVNode("bdi", { children: visible(problem ?? detail) })
+			}),
+			isOver && createVNode(Remembered, { entry }),
+			isOver && createVNode(TakeBack, {
+				entry,
+				label: approval.slug,
+				article
+			}),
+			isOver && createVNode(RunLine, { entry })
+		]
+	});
+}
+function Reasons({ choose }) {
+	const all = lastReasons();
+	if (!all.length) return null;
+	return createVNode("ul", {
+		class: "reasons",
+		"aria-label": "Your last reasons",
+		children: all.map((text) => createVNode("li", { children: createVNode("button", {
+			type: "button",
+			class: "quiet",
+			onClick: () => choose(text),
+			children: createVNode("bdi", { children: brief(text, 60) })
+		}) }, text))
+	});
+}
+function TakeBack({ entry: { approval, run }, label, article }) {
+	const ms = approval.status === "allowed" && (!run || run.status === "queued" || run.status === "approval-pending") ? (approval.startsAtMs ?? 0) - serverNow() : 0;
+	const isShown = ms > 0 && may("approve");
+	useLayoutEffect(() => () => {
+		if (document.activeElement === document.body) article.current?.focus({ preventScroll: true });
+	}, [isShown]);
+	if (!isShown) return null;
+	return createVNode("button", {
+		type: "button",
+		class: "act deny take-back",
+		"aria-label": `Take back: ${label}`,
+		onClick: () => void takeBack(approval.id),
+		children: `Take back (${timeLeft(ms)})`
+	});
+}
+function Remembered({ entry: { approval: { grant }, left } }) {
+	const { rule, noRule } = left ?? {};
+	if (grant) return createVNode("p", {
+		class: "ended-detail remembered",
+		children: ["From now on: ", createVNode("bdi", { children: visible(grant.words) })]
+	});
+	if (rule) return createVNode("p", {
+		class: "ended-detail remembered",
+		children: [
+			rule.questions ? "Everything that this agent would ask" : "This command",
+			" is denied without a question ",
+			rule.expiresAtMs === void 0 ? "for good" : createVNode(Fragment, { children: ["until ", createVNode(Time, { ms: rule.expiresAtMs })] }),
+			"."
+		]
+	});
+	return noRule ? createVNode("p", {
+		class: "warn-line remembered",
+		children: ["It is denied, but no rule is stored: ", createVNode("bdi", { children: visible(noRule) })]
+	}) : null;
+}
+function RunLine({ entry: { approval, run } }) {
+	if (approval.status !== "allowed" && (!run || run.status === "denied" || run.status === "cancelled")) return null;
+	if (approval.status === "expired" && !run) return null;
+	const { label, tone } = runStatus(run?.status ?? "queued");
+	return createVNode("p", {
+		class: "run-line",
+		children: [
+			createVNode("span", {
+				class: `badge ${tone}`,
+				children: label
+			}),
+			" ",
+			runFacts(run)
+		]
+	});
+}
 // src/view/batch.tsx
-function Batch({ guard }) {
+function Batch({ row, guard }) {
 	useValue(drawn);
 	const ids = useValue(chosen);
 	const isOnline = useValue(online);
 	const [reason, setReason] = useState("");
+	const [seen, setSeen] = useState(new Set());
 	const root = useRef(null);
-	const all = [...ids].flatMap((id) => model.entries.get(id)?.approval ?? []);
-	const [first] = all;
+	const article = useRef(null);
+	const field = useRef(null);
+	const entries = row?.entries ?? [...ids].flatMap((id) => model.entries.get(id) ?? []);
+	const waiting = entries.filter(({ phase }) => phase !== "settled");
+	const all = waiting.filter(({ phase }) => phase === "pending").map(({ approval }) => approval);
+	const shown = firsts(waiting);
+	const [first] = entries;
+	const together = entries.map(({ approval }) => approval.id).join();
 	useEffect(() => {
 		if (root.current) guard()?.unsettle(root.current);
-	}, [ids]);
+	}, [together]);
+	useEffect(() => {
+		const ends = new IntersectionObserver((found) => {
+			const now = found.filter(({ isIntersecting }) => isIntersecting).map(({ target }) => target.dataset.end ?? "");
+			if (now.length) setSeen((before) => new Set([...before, ...now]));
+		});
+		for (const end of root.current?.querySelectorAll("[data-end]") ?? []) ends.observe(end);
+		return () => ends.disconnect();
+	}, [together, waiting.length]);
+	useLayoutEffect(() => setCard({
+		press: (what) => {
+			if (what === "once" && first) press("allow-once");
+			if (what === "deny") field.current?.focus();
+		},
+		escape: () => {
+			if (document.activeElement !== field.current) return false;
+			article.current?.focus({ preventScroll: true });
+			return true;
+		}
+	}));
 	if (!first) return null;
-	const unread = all.filter((approval) => mustOpen(approval) && !isRead(approval.id)).length;
+	const unread = shown.filter(({ entry: { approval } }) => mustOpen(approval) && !isRead(approval.id)).length;
+	const unseen = shown.filter(({ entry }) => !seen.has(entry.approval.id)).length;
 	const closed = all.filter(({ allowedDecisions }) => !allowedDecisions.includes("allow-once")).length;
-	const whyNot = !isOnline ? "Offline. You can answer once the server is back." : unread ? `Show all of ${unread === 1 ? "one command" : `${unread} commands`} before you allow them.` : closed ? `${closed === 1 ? "One of them" : `${closed} of them`} cannot be allowed.` : "";
-	function press(decision) {
-		if (!isOnline || decision === "allow-once" && whyNot) return;
-		if (!root.current) return;
-		if (!guard()?.isSteady(root.current)) return nudge(root.current);
-		decideAll(decision, decision === "deny" ? reason.trim() : "");
+	const whyNot = !isOnline ? "Offline. You can answer once the server is back." : !all.length ? "Sending your answer …" : unread ? `Show all of ${unread === 1 ? "one command" : `${unread} commands`} before you allow them.` : unseen ? `Scroll through all of them before you allow them: ${unseen === 1 ? "one was" : `${unseen} were`} not in sight yet.` : closed ? `${closed === 1 ? "One of them" : `${closed} of them`} cannot be allowed.` : "";
+	function press(decision, isWrittenFor = false) {
+		if (!isOnline || !all.length || !may("approve") || decision === "allow-once" && whyNot) return;
+		if (!root.current || !article.current) return;
+		if (!isWrittenFor && !guard()?.isSteady(root.current)) return nudge(article.current);
+		const said = decision === "deny" ? reason.trim() : "";
+		const to = all.map(({ id }) => id);
+		row ? decideTogether(to, decision, said ? { reason: said } : {}) : decideChosen(to, decision, said);
 	}
 	return createVNode("div", {
 		class: "card-item",
 		ref: root,
-		"data-id": "chosen",
+		"data-id": row?.name ?? "chosen",
 		children: createVNode("article", {
 			class: "card",
+			ref: article,
 			tabIndex: -1,
 			"aria-labelledby": "chosen-title",
 			children: [
@@ -550,60 +1028,73 @@ function Batch({ guard }) {
 						createVNode("h2", {
 							class: "card-title",
 							id: "chosen-title",
-							children: `One answer to ${all.length} ${all.length === 1 ? "request" : "requests"}`
+							children: waiting.length ? `One answer to ${waiting.length} ${row ? "similar " : ""}${waiting.length === 1 ? "request" : "requests"}` : `${entries.length} requests had one answer`
 						}),
-						createVNode("button", {
+						row ? createVNode("button", {
+							type: "button",
+							class: "quiet",
+							onClick: () => listEach(row.name),
+							children: "List each"
+						}) : createVNode(Fragment, { children: [createVNode("button", {
 							type: "button",
 							class: "quiet",
 							id: "choose-alike",
-							onClick: () => chooseAlike(first.id),
+							onClick: () => chooseAlike(first.approval.id),
 							children: "Choose all alike"
-						}),
-						createVNode("button", {
+						}), createVNode("button", {
 							type: "button",
 							class: "quiet",
 							onClick: chooseNone,
 							children: "Choose none"
-						})
+						})] })
 					]
 				}),
 				createVNode("div", {
 					class: "card-body",
-					children: [!all.every((approval) => areAlike(approval, first)) && createVNode("p", {
-						class: "warn-line",
-						children: "They are of different agents, run different programs or set different variables."
-					}), createVNode("ol", {
-						class: "batch",
-						"aria-label": "The chosen requests",
-						children: all.map((approval) => createVNode("li", { children: [
-							createVNode("p", {
-								class: "batch-of",
-								children: [
-									createVNode("bdi", { children: visible(approval.agentId) }),
-									" on ",
-									createVNode("bdi", { children: visible(approval.host) }),
-									" in ",
-									createVNode("code", {
-										dir: "ltr",
-										children: visible(approval.cwd)
-									})
-								]
-							}),
-							createVNode(CommandBlock, { approval }),
-							approval.envNames.length > 0 && createVNode("dl", {
-								class: "facts",
-								children: createVNode(Variables, { approval })
-							}),
-							createVNode(FactChips, { facts: factsOf(approval, {
-								overrides: void 0,
-								runsBefore: void 0
-							}) })
-						] }, approval.id))
-					})]
+					role: "group",
+					"aria-label": "What is answered",
+					tabIndex: 0,
+					children: [
+						!waiting.every(({ approval }) => areAlike(approval, first.approval)) && createVNode("p", {
+							class: "warn-line",
+							children: "They are of different agents, run different programs or set different variables."
+						}),
+						createVNode(Results, { all: entries.filter(({ phase, problem }) => problem || row && phase === "settled") }),
+						createVNode("ol", {
+							class: "batch",
+							"aria-label": row ? "The similar requests" : "The chosen requests",
+							children: shown.map(({ entry: { approval }, count }) => createVNode("li", { children: [
+								createVNode("p", {
+									class: "batch-of",
+									children: [
+										count > 1 && createVNode("strong", { children: `Asked ${count} times: ` }),
+										createVNode("bdi", { children: visible(approval.agentId) }),
+										" on ",
+										createVNode("bdi", { children: visible(approval.host) }),
+										" in ",
+										createVNode("code", {
+											dir: "ltr",
+											children: visible(approval.cwd)
+										})
+									]
+								}),
+								createVNode(CommandBlock, { approval }),
+								approval.envNames.length > 0 && createVNode("dl", {
+									class: "facts",
+									children: createVNode(Variables, { approval })
+								}),
+								createVNode(FactChips, { facts: factsOf(approval, {
+									overrides: void 0,
+									runsBefore: void 0
+								}) }),
+								createVNode("span", { "data-end": approval.id })
+							] }, approval.id))
+						})
+					]
 				}),
 				createVNode("div", {
 					class: "card-foot",
-					children: createVNode("div", {
+					children: waiting.length > 0 && may("approve") && createVNode("div", {
 						class: "answer",
 						children: [
 							createVNode("div", {
@@ -612,12 +1103,18 @@ function Batch({ guard }) {
 									for: "reason-chosen",
 									children: "Why you deny them: the agent sees this (optional)"
 								}), createVNode("input", {
+									ref: field,
 									id: "reason-chosen",
 									type: "text",
 									maxLength: 2e3,
 									autocomplete: "off",
 									value: reason,
-									onInput: (event) => setReason(event.currentTarget.value)
+									onInput: (event) => setReason(event.currentTarget.value),
+									onKeyDown: (event) => {
+										if (event.key !== "Enter" || event.repeat || event.isComposing) return;
+										event.preventDefault();
+										press("deny", true);
+									}
 								})]
 							}),
 							createVNode("div", {
@@ -628,11 +1125,11 @@ function Batch({ guard }) {
 									type: "button",
 									class: "act deny",
 									"data-decision": "deny-all",
-									"aria-disabled": !isOnline,
+									"aria-disabled": !isOnline || !all.length,
 									onClick: () => press("deny"),
 									children: createVNode("span", {
 										class: "act-text",
-										children: `Deny ${all.length}`
+										children: `Deny ${waiting.length}`
 									})
 								}), createVNode("button", {
 									type: "button",
@@ -643,7 +1140,7 @@ function Batch({ guard }) {
 									onClick: () => press("allow-once"),
 									children: createVNode("span", {
 										class: "act-text",
-										children: `Allow ${all.length} once`
+										children: `Allow ${waiting.length} once`
 									})
 								})]
 							}),
@@ -659,6 +1156,18 @@ function Batch({ guard }) {
 		})
 	});
 }
+function firsts(entries) {
+	const found = new Map();
+	for (const entry of entries) {
+		const known = found.get(equalKey(entry.approval));
+		if (known) known.count += 1;
+		else found.set(equalKey(entry.approval), {
+			entry,
+			count: 1
+		});
+	}
+	return [...found.values()];
+}
 // src/view/help.tsx
 var KEYS = [
 	[["j", "↓"], "next request"],
@@ -671,6 +1180,12 @@ var KEYS = [
 	[["e"], "suggest another command"],
 	[["x"], "choose this request for one answer to several"],
 	[["X"], "choose every request like this one"],
+	[[
+		"o",
+		"→",
+		"←"
+	], "list or hide the requests of a group"],
+	[["g"], "group similar requests, or only equal ones"],
 	[["/"], "filter the list"],
 	[["Esc"], "leave a field, close what is open"],
 	[["?"], "this help"]
@@ -766,7 +1281,7 @@ function Row({ mute: { agentId, untilMs, reason, endWaits }, ended }) {
 		setSending(true);
 		setProblem("");
 		try {
-			await send("DELETE", `/v1/agents/${encodeURIComponent(agentId)}/mute`);
+			await send$1("DELETE", `/v1/agents/${encodeURIComponent(agentId)}/mute`);
 		} catch (error) {
 			if (!(error instanceof Refused) || error.status !== 404) setProblem(error instanceof Refused ? error.sentence : "No answer came. Try again.");
 		}
@@ -805,6 +1320,71 @@ function Row({ mute: { agentId, untilMs, reason, endWaits }, ended }) {
 				children: "End it"
 			}),
 			createVNode(Wrong, { text: problem })
+		]
+	});
+}
+// src/view/output.tsx
+var PIECE_BYTES = 65536;
+function Output({ run }) {
+	const [text, setText] = useState("");
+	const [state, setState] = useState("Loading the output …");
+	const [hasMore, setMore] = useState(false);
+	const read = useRef({
+		offset: 0,
+		decoder: new TextDecoder(),
+		isOver: false
+	});
+	async function load() {
+		setMore(false);
+		const { current } = read;
+		const { offset } = current;
+		try {
+			const response = await send$1("GET", `/v1/runs/${run.runId}/output`, { headers: {
+				Range: `bytes=${offset}-${offset + PIECE_BYTES - 1}`,
+				Accept: "*/*"
+			} });
+			const bytes = new Uint8Array(await response.arrayBuffer());
+			if (current.isOver) return;
+			const total = Number(response.headers.get("content-range")?.split("/")[1] ?? bytes.length);
+			current.offset += bytes.length;
+			const piece = visibleOutput(current.decoder.decode(bytes, { stream: current.offset < total }));
+			setText((before) => before + piece);
+			setMore(current.offset < total);
+			setState(!total ? "No output." : current.offset < total ? `${byteSize(current.offset)} of ${byteSize(total)}` : byteSize(total));
+		} catch (error) {
+			if (current.isOver) return;
+			const isEmpty = error instanceof Refused && error.status === 416;
+			setState(isEmpty ? "No output." : error instanceof Refused ? error.sentence : "The output could not be loaded.");
+			setMore(!isEmpty);
+		}
+	}
+	useEffect(() => {
+		load();
+		return () => {
+			read.current.isOver = true;
+		};
+	}, []);
+	return createVNode("div", {
+		class: "run-output",
+		children: [
+			text && createVNode("pre", {
+				class: "output",
+				tabIndex: 0,
+				role: "group",
+				"aria-label": "Output",
+				children: text
+			}),
+			createVNode("p", {
+				class: "hint",
+				role: "status",
+				children: state
+			}),
+			hasMore && createVNode("button", {
+				type: "button",
+				class: "more",
+				onClick: () => void load(),
+				children: "Show more output"
+			})
 		]
 	});
 }
@@ -1202,4 +1782,26 @@ async function resumeNow(reason) {
 	const answer = await json("POST", "/v1/resume", { body: { reason } });
 	announce(answer.stopped ? "It takes an admin of another owner to let everything go on." : "Everything goes on.");
 }
-export { AfterDenial, AlwaysPanel, AuditFacts, Batch, Help, Mutes, Output, Revise, Revised, Start, StopDialog, StoredList, diff, whyNoAlways };
+// src/view/record.tsx
+var record_exports = __exportAll({
+	AfterDenial: () => AfterDenial,
+	AlwaysPanel: () => AlwaysPanel,
+	AuditFacts: () => AuditFacts,
+	Batch: () => Batch,
+	Ended: () => Ended,
+	HeldAnswers: () => HeldAnswers,
+	Help: () => Help,
+	Mutes: () => Mutes,
+	Output: () => Output,
+	Reasons: () => Reasons,
+	Results: () => Results,
+	Revise: () => Revise,
+	Revised: () => Revised,
+	Start: () => Start,
+	StopDialog: () => StopDialog,
+	StoredList: () => StoredList,
+	Times: () => Times,
+	decideTogether: () => decideTogether,
+	whyNoAlways: () => whyNoAlways
+});
+export { Changes, Confirm, Output, record_exports, rejecting };

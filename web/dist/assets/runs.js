@@ -1,5 +1,6 @@
 import { Fact, Fragment, Mono, Refused, Time, Wrong, __vitePreload, brief, byteSize, createVNode, duration, failed, hints, json, may, outcome, runStatus, useEffect, useState, useValue, visible, who } from "./app.js";
-import { Cancel, Filter, Listing, LiveOutput, Output, dayOf, query, useAgents, useFilter, usePaged } from "./lists.js";
+import { Cancel, Filter, Listing, LiveOutput, dayOf, query, useAgents, useFilter, usePaged } from "./lists.js";
+import { Output } from "./record.js";
 // src/pure/story.ts
 var VERDICTS$1 = {
 	run: "Policy let it run.",

@@ -1,5 +1,6 @@
 import { Fact, Fragment, Mono, Refused, Time, Wrong, announce, brief, byteSize, createVNode, duration, failed, hints, isFinal, json, may, reader, runStatus, send, useEffect, useLayoutEffect, useRef, useState, useValue, visible, visibleOutput } from "./app.js";
-import { Cancel, Confirm, Filter, Listing, Screen, pictured, query, useAgents, useFilter, usePaged } from "./lists.js";
+import { Cancel, Filter, Listing, Screen, pictured, query, useAgents, useFilter, usePaged } from "./lists.js";
+import { Confirm } from "./record.js";
 // src/pure/typed.ts
 function line(text, { pty }) {
 	if (!pty) return {

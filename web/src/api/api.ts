@@ -61,6 +61,17 @@ export interface Sent {
   signal?: AbortSignal;
 }
 
+/** What `early.js` asked for already, by path; each answer is taken once. */
+declare global {
+  var early: Map<string, Promise<Response>> | undefined;
+}
+
+function asked(method: string, path: string): Promise<Response> | undefined {
+  const answer = method === "GET" ? globalThis.early?.get(path) : undefined;
+  if (answer) globalThis.early?.delete(path);
+  return answer;
+}
+
 /** Sends a request; answers with the response, or throws `Refused` or `Unreachable`. */
 export async function send(method: string, path: string, { body, headers = {}, signal }: Sent = {}): Promise<Response> {
   const all = new Headers(headers);
@@ -69,7 +80,7 @@ export async function send(method: string, path: string, { body, headers = {}, s
   if (!all.has("Accept")) all.set("Accept", "application/json");
   let response: Response;
   try {
-    response = await fetch(path, {
+    response = await (asked(method, path) ?? fetch(path, {
       method,
       headers: all,
       body: body === undefined ? undefined : JSON.stringify(body),
@@ -77,7 +88,7 @@ export async function send(method: string, path: string, { body, headers = {}, s
       cache: "no-store",
       credentials: "same-origin",
       redirect: "error",
-    });
+    }));
   } catch (cause) {
     throw new Unreachable("no answer", { cause });
   }

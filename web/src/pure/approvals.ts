@@ -19,6 +19,8 @@ export interface Entry {
   run?: Partial<RunNews> | undefined;
   /** The deny rule that this page's denial left, or why there is none. */
   left?: { rule?: DenyRule | undefined; noRule?: string | undefined } | undefined;
+  /** The answer that several got, by its number. */
+  answer?: number;
   /** How it ended, heard while an answer was on its way. */
   overtaken?: Approval | undefined;
 }

@@ -12,3 +12,8 @@ export function grouped(changes: readonly PolicyChange[]): PolicyChange[] {
   const ordered = subjects.flatMap((name) => changes.filter((change) => subject(change) === name));
   return [...ordered.filter(isOfAll), ...ordered.filter((change) => !isOfAll(change))];
 }
+
+/** What is asked before a change of a file is rejected. */
+export const rejecting = (file: string): string => file === "countersign.toml"
+  ? "Keep out of effect what it loosens, for as long as countersign.toml says so? The file stays as it is: set it back, or write what you want instead."
+  : `Put ${file} back to what was accepted? All that it changes is undone, also what it takes away.`;

@@ -74,19 +74,29 @@ export function isPlain(approval: Approval, past: Past): boolean {
   return isKnown && isTakenApart && factsOf(approval, past).every(({ code }) => NEUTRAL.has(code));
 }
 
-/** Whether two requests are alike: of one agent, with the same programs and the same variables. */
-export function areAlike(one: Approval, other: Approval): boolean {
-  return one.agentId === other.agentId && one.host === other.host && programs(one).join(" ") === programs(other).join(" ") && variables(one) === variables(other);
+const alike = new WeakMap<Approval, string>();
+
+/**
+ * The same for two requests that are alike: of one agent, on one host, with the same programs and the same variables. The hash covers
+ * the values that are masked or not shown, too.
+ */
+export function alikeKey(approval: Approval): string {
+  let key = alike.get(approval);
+  if (key === undefined) {
+    const { agentId, host, envNames, envValues = {}, envOmitted = 0, boundTo } = approval;
+    key = JSON.stringify([agentId, host, programs(approval), envNames, envNames.map((name) => (Object.hasOwn(envValues, name) ? envValues[name] : null)), envOmitted, boundTo.envHash]);
+    alike.set(approval, key);
+  }
+  return key;
 }
 
-/** The variables of a request, to be compared; the digest covers the values that are masked or not shown, too. */
-function variables({ envNames, envValues = {}, envOmitted = 0, boundTo }: Approval): string {
-  return JSON.stringify([envNames, envNames.map((name) => (Object.hasOwn(envValues, name) ? envValues[name] : null)), envOmitted, boundTo.envHash]);
-}
+/** Whether two requests are alike. */
+export const areAlike = (one: Approval, other: Approval): boolean => alikeKey(one) === alikeKey(other);
 
 /** Whether a request matches every word of a filter: `agent:build`, `host:node`, or any text of it. */
 export function matches(approval: Approval, filter: string): boolean {
   const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
+  if (!words.length) return true;
   const all = [approval.agentId, approval.cwd, approval.command, approval.sessionKey].join("\n").toLowerCase();
   return words.every((word) => {
     if (word.startsWith("agent:")) return approval.agentId.toLowerCase() === word.slice("agent:".length);

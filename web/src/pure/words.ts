@@ -1,6 +1,7 @@
 // What the states, reasons and levels of the API mean, in sentences for people. Pure.
 
-import type { Actor, Approval, Pattern, SessionOverrides } from "../api/types.ts";
+import type { Actor, Approval, Pattern, RunNews, SessionOverrides } from "../api/types.ts";
+import { byteSize, duration, visible } from "./text.ts";
 
 /** How something is coloured; the words always say it too. */
 export type Tone = "good" | "bad" | "warn" | "live" | "wait" | "dull";
@@ -112,6 +113,17 @@ const STATUS: Record<string, [Tone, string]> = {
 export function runStatus(status: string): { tone: Tone; label: string } {
   const [tone, label]: [Tone, string] = of(STATUS, status) ?? ["dull", status];
   return { tone, label };
+}
+
+/** How a run ended, in a few words. */
+export function runFacts(run: Partial<RunNews> | undefined): string {
+  const facts: string[] = [];
+  if (run?.exitCode !== undefined) facts.push(`exit code ${run.exitCode}`);
+  if (run?.exitSignal) facts.push(visible(run.exitSignal));
+  if (run?.durationMs !== undefined && run.status !== "denied") facts.push(duration(run.durationMs));
+  if (run?.outputBytes) facts.push(`${byteSize(run.outputBytes)} of output`);
+  if (run?.reason) facts.push(visible(run.reason));
+  return facts.join(" · ");
 }
 
 /** What a remembered pattern would let through, by its width. */

@@ -4,20 +4,20 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { serverNow } from "../api/api.ts";
 import type { Approval, ApprovalDecision } from "../api/types.ts";
 import { type CardKey, setCard } from "../card-keys.ts";
-import { type AnswerOptions, closeCard, decide, drawn, isRead, online, overridesOf, pastRuns, takeBack, ticks } from "../inbox.ts";
+import { type AnswerOptions, closeCard, decide, drawn, isOpen, isRead, online, overridesOf, pastRuns, ticks } from "../inbox.ts";
 import { record } from "../later.ts";
 import type { Entry } from "../pure/approvals.ts";
 import { type Fact, factsOf, isPlain } from "../pure/facts.ts";
 import { grantOf, leaves, proposalsOf, unlimited } from "../pure/grant.ts";
-import { brief, byteSize, duration, timeLeft, visible } from "../pure/text.ts";
-import { outcome, progress, runStatus } from "../pure/words.ts";
-import { keepReason, lastReasons } from "../reasons.ts";
+import { brief, timeLeft, visible } from "../pure/text.ts";
+import { outcome, progress } from "../pure/words.ts";
+import { keepReason } from "../reasons.ts";
 import { may, only } from "../shell.ts";
 import { useValue } from "../state.ts";
 import { type Guard, nudge } from "../steady.ts";
 import type { Afterwards } from "./after.tsx";
 import { CommandBlock, mustOpen } from "./command.tsx";
-import { Time, Wrong } from "./common.tsx";
+import { Wrong } from "./common.tsx";
 import { Details, type Known, labelOf, placeOf } from "./details.tsx";
 import { FactChips } from "./facts.tsx";
 
@@ -31,12 +31,21 @@ type Mode = "answer" | "note" | "deny" | "always" | "revise";
 const drafts = new Map<string, string>();
 
 interface Props {
+  /** What is open: the id of the request, or the name of a group of equal ones. */
+  name: string;
   entry: Entry;
+  /** The requests that an answer goes to: this one, and those that are equal to it. */
+  all: readonly Entry[];
   guard: () => Guard | undefined;
 }
 
-export function Card({ entry, guard }: Props) {
-  const { approval, phase } = entry;
+export function Card({ name, entry, all, guard }: Props) {
+  const { approval } = entry;
+  const phase = all.find((each) => each.phase === "sending")?.phase ?? all.find((each) => each.phase === "pending")?.phase ?? "settled";
+  const isGroup = all.length > 1;
+  const open = all.filter(isOpen);
+  const times = isGroup ? ` ${phase === "pending" ? open.length : all.length}` : "";
+  const sessions = new Set(all.map((each) => each.approval.sessionKey)).size;
   const key = approval.id;
   const label = labelOf(approval);
   const isOnline = useValue(online);
@@ -55,7 +64,7 @@ export function Card({ entry, guard }: Props) {
   const past = { overrides: known.overrides, runsBefore: known.past?.filter(({ startedAtMs }) => startedAtMs !== undefined).length };
   const facts = factsOf(approval, past);
   const isUnread = mustOpen(approval) && !isRead(key);
-  const msLeft = approval.expiresAtMs - serverNow();
+  const msLeft = Math.min(...all.map((each) => each.approval.expiresAtMs)) - serverNow();
   const canDecide = may("approve");
   const isProposed = proposalsOf(approval).some(({ id }) => id === narrowed.proposal);
 
@@ -63,7 +72,8 @@ export function Card({ entry, guard }: Props) {
   function blocked(decision: ApprovalDecision): string {
     if (!isOnline) return "Offline. You can answer once the server is back.";
     if (msLeft <= 0) return "The time is up.";
-    if (decision !== "deny" && entry.voted) return "You have allowed this. It waits for another person.";
+    if (isGroup && !wide) return "Loading …";
+    if (decision !== "deny" && !open.length && phase === "pending") return "You have allowed this. It waits for another person.";
     if (decision !== "deny" && isUnread) return "Show all of the command before you allow it.";
     if (approval.allowedDecisions.includes(decision)) return "";
     if (decision === "allow-always") return wide?.whyNoAlways(approval) ?? "“Always” is unavailable here.";
@@ -92,7 +102,7 @@ export function Card({ entry, guard }: Props) {
     if (!root.current || !article.current) return;
     if (what === "open-deny") return turn("deny", from);
     if (what === "open-note") return turn("note", from);
-    if (what === "open-revise") return turn("revise", from);
+    if (what === "open-revise") return isGroup ? undefined : turn("revise", from);
     if (what === "open-always") return turn(mode === "always" ? "answer" : "always", from);
     if (!isWrittenFor && !guard()?.isSteady(root.current)) return nudge(article.current);
     if (what !== "allow-always" || isProposed) send(what);
@@ -106,7 +116,9 @@ export function Card({ entry, guard }: Props) {
       ...(decision === "deny" && leaves(afterwards.after, afterwards.untilMs)),
     };
     if (decision === "deny") keepReason(said);
-    void decide(key, decision, options);
+    if (!isGroup) return void decide(key, decision, options);
+    const to = decision === "deny" ? all.filter((each) => each.phase === "pending") : open;
+    void wide?.decideTogether(to.map((each) => each.approval.id), decision, options);
   }
 
   /** What the buttons do is no longer what it was. */
@@ -130,6 +142,11 @@ export function Card({ entry, guard }: Props) {
     if (isWritten) field.current?.focus();
     if (mode === "always") root.current?.querySelector<HTMLElement>("[data-decision=confirm-always]")?.focus({ preventScroll: true });
   }, [mode]);
+  // What the answer goes to changed.
+  const together = all.map((each) => each.approval.id).join();
+  useLayoutEffect(() => {
+    if (root.current) guard()?.unsettle(root.current);
+  }, [together]);
   // What had the focus goes away with an answer.
   useLayoutEffect(() => {
     if (phase !== "settled") return;
@@ -138,8 +155,8 @@ export function Card({ entry, guard }: Props) {
     if (document.activeElement === document.body || !document.activeElement?.isConnected) article.current?.focus({ preventScroll: true });
   }, [phase]);
 
-  const isPlainNow = isPlain(approval, past);
-  const isSent = (decision: ApprovalDecision) => phase === "sending" && entry.decision === decision;
+  const isPlainNow = sessions === 1 && isPlain(approval, past);
+  const isSent = (decision: ApprovalDecision) => all.some((each) => each.phase === "sending" && each.decision === decision);
   const reasons = [...new Set((mode === "deny" ? ["deny"] as const : ["allow-once", "allow-always", "deny"] as const).map(blocked).filter(Boolean))];
   const whyNot = phase === "sending" ? "Sending your answer …" : reasons[0] ?? "";
   const end = phase === "settled" ? outcome(approval, entry.mine) : undefined;
@@ -155,7 +172,7 @@ export function Card({ entry, guard }: Props) {
   const target = (event: MouseEvent) => event.currentTarget as HTMLElement;
 
   return (
-    <div class="card-item" ref={root} data-id={key} data-phase={phase}>
+    <div class="card-item" ref={root} data-id={name} data-phase={phase}>
       <article class="card" ref={article} tabIndex={-1} aria-labelledby={`title-${key}`} aria-describedby={`command-${key}`} aria-busy={phase === "sending"} data-tone={end?.tone}>
         <header class="card-head">
           {!only && <button type="button" class="quiet card-back" onClick={closeCard}>‹ List</button>}
@@ -163,26 +180,16 @@ export function Card({ entry, guard }: Props) {
           {phase !== "settled" && <span class={msLeft <= URGENT_MS ? "left urgent" : "left"}>{msLeft > 0 ? `${timeLeft(msLeft)} left` : "Time is up"}</span>}
         </header>
         <div class="card-body">
+          {isGroup && wide && <wide.Times name={name} all={all} sessions={sessions} />}
           <CommandBlock approval={approval} />
           {approval.revises && wide && <wide.Revised approval={approval} />}
           <Details approval={approval} known={known} />
         </div>
         <div class="card-foot">
-          {end && (
-            <div class="ended">
-              <p class="ended-title">
-                <span class={`mark ${end.tone}`} aria-hidden="true" /><strong>{visible(end.title)}</strong>
-                {!only && <a class="ended-link" href={`/a/${key}`} aria-label={`Permanent link to ${label}`}>Link</a>}
-              </p>
-              {end.detail && <p class="ended-detail"><bdi>{visible(end.detail)}</bdi></p>}
-              <Remembered entry={entry} />
-              {approval.revisedBy && <p class="ended-detail">A person suggested <a href={`/a/${approval.revisedBy}`}>another command</a> in its place.</p>}
-              <TakeBack entry={entry} label={label} article={article} />
-              <RunLine entry={entry} />
-            </div>
-          )}
+          {end && wide && (isGroup ? <wide.Results all={all} /> : <wide.Ended entry={entry} label={label} article={article} />)}
           <p class="votes" role="status" hidden={!said}>{visible(said)}</p>
-          <Wrong text={entry.problem} />
+          <Wrong text={isGroup ? undefined : entry.problem} />
+          {isGroup && phase !== "settled" && wide && <wide.Results all={all.filter((each) => each.problem)} />}
           {phase !== "settled" && <FactsLine facts={facts} known={known} />}
           {phase !== "settled" && !canDecide && <p class="hint">You can look at this, but not answer: your sign-in lacks the scope approve.</p>}
           {phase !== "settled" && canDecide && (
@@ -197,7 +204,7 @@ export function Card({ entry, guard }: Props) {
                     if (mode === "deny") press("deny", undefined, true);
                     else close();
                   }} />
-                {mode === "deny" && <Reasons choose={write} />}
+                {mode === "deny" && wide && <wide.Reasons choose={write} />}
                 {mode === "deny" && wide && <wide.AfterDenial approval={approval} chosen={afterwards} choose={changed(setAfterwards)} />}
               </div>
               <fieldset class="always" id={`always-${key}`} hidden={mode !== "always"}>
@@ -215,19 +222,19 @@ export function Card({ entry, guard }: Props) {
                 <div class="actions two" role="group" aria-label={`Deny: ${label}`}>
                   <button type="button" class="act" onClick={close}>Back</button>
                   <button type="button" class={`act deny${isSent("deny") ? " busy" : ""}`} data-decision="confirm-deny" aria-disabled={phase === "sending" || Boolean(blocked("deny"))} onClick={() => press("deny")}>
-                    <span class="act-text" data-key="Enter">Deny</span>
+                    <span class="act-text" data-key="Enter">{`Deny${times}`}</span>
                   </button>
                 </div>
               ) : mode !== "always" && mode !== "revise" && (
                 <div class="actions" role="group" aria-label={`Your answer to: ${label}`}>
-                  {act("deny", "Deny", "d", (event) => press("open-deny", target(event)))}
+                  {act("deny", `Deny${times}`, "d", (event) => press("open-deny", target(event)))}
                   {act("allow-always", "Always…", "A", (event) => press("open-always", target(event)), "", false)}
-                  {act("allow-once", "Allow once", "a", () => press("allow-once"), isPlainNow ? "plain" : "")}
+                  {act("allow-once", `Allow${times} once`, "a", () => press("allow-once"), isPlainNow ? "plain" : "")}
                 </div>
               )}
               <div class="under">
                 <p class="hint why-not" id={`why-not-${key}`}>{whyNot}</p>
-                {mode === "answer" && <button type="button" class="quiet" data-open="revise" onClick={(event) => press("open-revise", event.currentTarget)}>Suggest another command</button>}
+                {mode === "answer" && !isGroup && <button type="button" class="quiet" data-open="revise" onClick={(event) => press("open-revise", event.currentTarget)}>Suggest another command</button>}
                 {mode === "answer" && <button type="button" class="quiet note-toggle" onClick={(event) => press("open-note", event.currentTarget)}>Add a reason</button>}
               </div>
             </div>
@@ -268,54 +275,4 @@ function FactsLine({ facts, known: { overrides, past, isLost } }: { facts: reado
   const said = isKnown ? "No known risk found. That does not make it safe." : isLost ? "The record could not be read, so its history is unknown." : "Looking at the record …";
   if (!facts.length) return <p class="facts-line hint">{said}</p>;
   return <FactChips facts={facts} />;
-}
-
-/** The last reasons, one press each. */
-function Reasons({ choose }: { choose: (text: string) => void }) {
-  const all = lastReasons();
-  if (!all.length) return null;
-  return (
-    <ul class="reasons" aria-label="Your last reasons">
-      {all.map((text) => <li key={text}><button type="button" class="quiet" onClick={() => choose(text)}><bdi>{brief(text, 60)}</bdi></button></li>)}
-    </ul>
-  );
-}
-
-/** While its run is held back, an allowance can be taken back. */
-function TakeBack({ entry: { approval, run }, label, article }: { entry: Entry; label: string; article: { current: HTMLElement | null } }) {
-  const isHeld = approval.status === "allowed" && (!run || run.status === "queued" || run.status === "approval-pending");
-  const ms = isHeld ? (approval.startsAtMs ?? 0) - serverNow() : 0;
-  const isShown = ms > 0 && may("approve");
-  useLayoutEffect(() => () => {
-    if (document.activeElement === document.body) article.current?.focus({ preventScroll: true });
-  }, [isShown]);
-  if (!isShown) return null;
-  return <button type="button" class="act deny take-back" aria-label={`Take back: ${label}`} onClick={() => void takeBack(approval.id)}>{`Take back (${timeLeft(ms)})`}</button>;
-}
-
-/** What an answer leaves behind. */
-function Remembered({ entry: { approval: { grant }, left } }: { entry: Entry }) {
-  const { rule, noRule } = left ?? {};
-  if (grant) return <p class="ended-detail remembered">From now on: <bdi>{visible(grant.words)}</bdi></p>;
-  if (rule) return <p class="ended-detail remembered">{rule.questions ? "Everything that this agent would ask" : "This command"} is denied without a question {rule.expiresAtMs === undefined ? "for good" : <>until <Time ms={rule.expiresAtMs} /></>}.</p>;
-  return noRule ? <p class="warn-line remembered">It is denied, but no rule is stored: <bdi>{visible(noRule)}</bdi></p> : null;
-}
-
-/** How the run goes; nothing where the end of the request says it all. */
-export function RunLine({ entry: { approval, run } }: { entry: Entry }) {
-  if (approval.status !== "allowed" && (!run || run.status === "denied" || run.status === "cancelled")) return null;
-  if (approval.status === "expired" && !run) return null;
-  const { label, tone } = runStatus(run?.status ?? "queued");
-  return <p class="run-line"><span class={`badge ${tone}`}>{label}</span> {runFacts(run)}</p>;
-}
-
-/** How a run ended, in a few words. */
-export function runFacts(run: Entry["run"]): string {
-  const facts: string[] = [];
-  if (run?.exitCode !== undefined) facts.push(`exit code ${run.exitCode}`);
-  if (run?.exitSignal) facts.push(visible(run.exitSignal));
-  if (run?.durationMs !== undefined && run.status !== "denied") facts.push(duration(run.durationMs));
-  if (run?.outputBytes) facts.push(`${byteSize(run.outputBytes)} of output`);
-  if (run?.reason) facts.push(visible(run.reason));
-  return facts.join(" · ");
 }

@@ -15,6 +15,8 @@ const KEYS: readonly (readonly [readonly string[], string])[] = [
   [["e"], "suggest another command"],
   [["x"], "choose this request for one answer to several"],
   [["X"], "choose every request like this one"],
+  [["o", "→", "←"], "list or hide the requests of a group"],
+  [["g"], "group similar requests, or only equal ones"],
   [["/"], "filter the list"],
   [["Esc"], "leave a field, close what is open"],
   [["?"], "this help"],

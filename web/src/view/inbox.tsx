@@ -1,7 +1,7 @@
 // The inbox: the list beside the request that is open; on a phone the list, or the request over all of the screen.
 
 import { useLayoutEffect, useRef } from "preact/hooks";
-import { chosen, clearEnded, drawn, filter, focusNext, hasEnded, isOpened, listed, model, oneRun, opened, setFilter } from "../inbox.ts";
+import { areSimilar, chosen, clearEnded, drawn, filter, focusNext, hasEnded, isOpened, listed, model, oneRun, opened, openRow, setFilter, setSimilar } from "../inbox.ts";
 import { record } from "../later.ts";
 import { place } from "../place.ts";
 import { blank, only } from "../shell.ts";
@@ -15,6 +15,7 @@ export function Inbox() {
   useValue(drawn);
   const nothing = useValue(blank);
   const words = useValue(filter);
+  const isGrouped = useValue(areSimilar);
   const many = useValue(chosen).size;
   const waiting = model.waiting.length;
   const isEmpty = model.entries.size === 0;
@@ -34,6 +35,7 @@ export function Inbox() {
           <div class="filter">
             <label class="unseen" for="filter">Filter by agent, program, directory or text</label>
             <input id="filter" type="text" autocomplete="off" autocapitalize="none" spellcheck={false} placeholder="Filter: agent:build git" value={words} onInput={(event) => setFilter(event.currentTarget.value)} />
+            <button type="button" class="quiet" id="similar" aria-pressed={isGrouped} onClick={() => setSimilar(!isGrouped)}>Group similar</button>
           </div>
         )}
         {!only && hasEnded() && (
@@ -81,7 +83,10 @@ function Preview({ isChosen }: { isChosen: boolean }) {
   const box = useRef<HTMLDivElement>(null);
   const guard = useRef<Guard | undefined>(undefined);
   const wasChosen = useRef(isChosen);
-  const entry = id === undefined ? undefined : model.entries.get(id);
+  const wasName = useRef(id);
+  const row = only ? undefined : openRow();
+  const entry = row?.lead ?? (id === undefined ? undefined : model.entries.get(id));
+  const all = row?.entries ?? (entry ? [entry] : []);
 
   useLayoutEffect(() => {
     if (!box.current) return undefined;
@@ -95,8 +100,10 @@ function Preview({ isChosen }: { isChosen: boolean }) {
     guard.current?.look();
     document.documentElement.classList.toggle("card-open", isFull && (Boolean(entry) || isChosen) && !only);
     // The answer to several had the focus, and has gone.
-    const hasLost = wasChosen.current && !isChosen && document.activeElement === document.body;
+    const hasGone = (wasChosen.current && !isChosen) || (wasName.current !== id && wasName.current?.startsWith("all-"));
+    const hasLost = hasGone && document.activeElement === document.body;
     wasChosen.current = isChosen;
+    wasName.current = id;
     const isNext = next?.where === "card" && next.id === id;
     if (isNext) focusNext.set(undefined);
     if (isNext || hasLost) box.current?.querySelector<HTMLElement>("article")?.focus({ preventScroll: true });
@@ -104,7 +111,8 @@ function Preview({ isChosen }: { isChosen: boolean }) {
 
   return (
     <div id="cards" class="preview" ref={box} data-open={isFull}>
-      {isChosen && Batch ? <Batch key="chosen" guard={() => guard.current} /> : entry && <Card key={entry.approval.id} entry={entry} guard={() => guard.current} />}
+      {isChosen ? Batch && <Batch key="chosen" guard={() => guard.current} /> : row?.kind === "similar" ? Batch && <Batch key={id} row={row} guard={() => guard.current} />
+        : entry && id !== undefined && <Card key={id} name={id} entry={entry} all={all} guard={() => guard.current} />}
     </div>
   );
 }

@@ -2,28 +2,29 @@
 
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { serverNow } from "../api/api.ts";
-import { choose, chosen, drawn, filter, focusNext, listed, open, opened, ticks } from "../inbox.ts";
+import { choose, chosen, drawn, filter, focusNext, open, opened, openRow, rows, ticks, unfold } from "../inbox.ts";
 import type { Entry } from "../pure/approvals.ts";
+import type { Row as Listed } from "../pure/groups.ts";
 import { type Fact, factsOf } from "../pure/facts.ts";
 import { brief, timeLeft, visible } from "../pure/text.ts";
 import { inSight, ROW_PX } from "../pure/window.ts";
-import { outcome, progress, runStatus } from "../pure/words.ts";
+import { outcome, progress, runFacts, runStatus } from "../pure/words.ts";
 import { may } from "../shell.ts";
 import { useValue } from "../state.ts";
-import { runFacts } from "./card.tsx";
 import { labelOf, lineOf } from "./details.tsx";
 import { chipOf } from "./facts.tsx";
 
 const URGENT_MS = 60_000;
+
 export function List() {
   useValue(drawn);
   useValue(filter);
   const marked = useValue(chosen);
-  const now = useValue(opened);
+  useValue(opened);
   const next = useValue(focusNext);
   const box = useRef<HTMLDivElement>(null);
   const [sight, setSight] = useState({ top: 0, height: 800 });
-  const all = listed();
+  const all = rows();
   const { from, to } = inSight(all.length, sight.top, sight.height);
 
   const look = () => {
@@ -40,7 +41,8 @@ export function List() {
   }, [all.length > 0]);
 
   // The row that is open is in sight.
-  const at = all.findIndex(({ approval }) => approval.id === now);
+  const shown = openRow(all);
+  const at = shown ? all.indexOf(shown) : -1;
   useLayoutEffect(() => {
     const { current } = box;
     if (!current || at < 0 || !current.clientHeight) return;
@@ -48,7 +50,7 @@ export function List() {
     if (top < current.scrollTop) current.scrollTop = top;
     else if (top + ROW_PX > current.scrollTop + current.clientHeight) current.scrollTop = top + ROW_PX - current.clientHeight;
     look();
-  }, [now]);
+  }, [shown?.name]);
   useLayoutEffect(() => {
     if (next?.where !== "row") return;
     const row = box.current?.querySelector<HTMLElement>(`[data-row="${CSS.escape(next.id)}"] .row-open`);
@@ -62,8 +64,8 @@ export function List() {
     <div class="rows-box" ref={box} onScroll={look}>
       <ol class="rows" id="rows" aria-labelledby="waiting-title">
         {from > 0 && <li class="rows-gap" aria-hidden="true" ref={(gap) => gap?.style.setProperty("height", `${from * ROW_PX}px`)} />}
-        {all.slice(from, to).map((entry, index) => (
-          <Row key={entry.approval.id} entry={entry} isOpen={entry.approval.id === now} isChosen={marked.has(entry.approval.id)} at={from + index + 1} of={all.length} />
+        {all.slice(from, to).map((row, index) => (
+          <Row key={row.name} row={row} isOpen={row === shown} isChosen={row.entries.every(({ approval }) => marked.has(approval.id))} at={from + index + 1} of={all.length} />
         ))}
         {to < all.length && <li class="rows-gap" aria-hidden="true" ref={(gap) => gap?.style.setProperty("height", `${(all.length - to) * ROW_PX}px`)} />}
       </ol>
@@ -72,44 +74,58 @@ export function List() {
 }
 
 interface RowProps {
-  entry: Entry;
+  row: Listed;
   isOpen: boolean;
   isChosen: boolean;
   at: number;
   of: number;
 }
 
-function Row({ entry, isOpen, isChosen, at, of }: RowProps) {
-  const { approval, phase, problem } = entry;
+function Row({ row: { name, lead, entries, kind, isOpen: isUnfolded }, isOpen, isChosen, at, of }: RowProps) {
+  const { approval } = lead;
   const label = labelOf(approval);
+  const count = entries.length;
+  const isGroup = count > 1;
+  const phase = (entries.find((entry) => entry.phase !== "settled") ?? lead).phase;
+  const problem = entries.some((entry) => entry.problem);
   return (
-    <li class={`row${isOpen ? " is-open" : ""}`} data-row={approval.id} data-phase={phase} aria-posinset={at} aria-setsize={of}>
-      <button type="button" class="row-open" aria-current={isOpen ? "true" : undefined} onClick={() => open(approval.id, "card")}>
+    <li class={`row ${kind}${isOpen ? " is-open" : ""}`} data-row={name} data-phase={phase} aria-posinset={at} aria-setsize={of}>
+      <button type="button" class="row-open" aria-current={isOpen ? "true" : undefined} onClick={() => open(name, "card")}>
         <code class="row-command" dir="ltr">{brief(lineOf(approval), 160)}</code>
         <span class="row-meta">
           <bdi class="row-agent">{brief(approval.agentId, 24)}</bdi>
-          {phase === "settled" ? <RowEnd entry={entry} /> : (
+          {isGroup && <span class="times"><span aria-hidden="true">{`×${count}${kind === "similar" ? " similar" : ""}`}</span><span class="unseen">{`${count} ${kind} requests`}</span></span>}
+          {phase === "settled" ? <RowEnd entries={entries} /> : (
             <>
               {problem && <span class="chip bad">not answered</span>}
               {phase === "sending" && <span class="chip wait">sending</span>}
               {progress(approval) && <span class="chip wait">{`${(approval.votes ?? []).length} of ${approval.approvalsRequired}`}</span>}
-              <RowFacts facts={factsOf(approval, { overrides: undefined, runsBefore: undefined })} />
-              <Left ms={approval.expiresAtMs} />
+              <RowFacts facts={factsOfAll(kind === "similar" ? entries : [lead])} />
+              <Left ms={Math.min(...entries.map((entry) => entry.approval.expiresAtMs))} />
             </>
           )}
         </span>
       </button>
-      {phase !== "settled" && may("approve") && (
-        <label class="row-tick"><input type="checkbox" checked={isChosen} aria-label={`Choose ${label}`} onChange={() => choose(approval.id)} /></label>
+      {isGroup ? <button type="button" class="row-unfold" aria-expanded={isUnfolded} aria-label={`List the ${count} ${kind} requests: ${label}`} onClick={() => unfold(name)} /> : phase !== "settled" && may("approve") && (
+        <label class="row-tick"><input type="checkbox" checked={isChosen} aria-label={`Choose ${label}`} onChange={() => choose(name)} /></label>
       )}
     </li>
   );
 }
 
-function RowEnd({ entry }: { entry: Entry }) {
+function RowEnd({ entries }: { entries: readonly Entry[] }) {
+  const [entry] = entries as [Entry];
   const { tone, title, detail } = outcome(entry.approval, entry.mine);
-  const run = entry.approval.status === "allowed" && entry.run ? `${runStatus(entry.run.status ?? "queued").label} ${runFacts(entry.run)}` : "";
+  const others = entries.filter(({ approval, mine }) => outcome(approval, mine).title !== title).length;
+  if (others) return <span class="ended tone-warn">{`${entries.length - others} ${visible(title)} · ${others} not`}</span>;
+  const run = entries.length === 1 && entry.approval.status === "allowed" && entry.run ? `${runStatus(entry.run.status ?? "queued").label} ${runFacts(entry.run)}` : "";
   return <span class={`ended tone-${tone}`}>{[visible(title), visible(detail), run].filter(Boolean).join(" · ")}</span>;
+}
+
+/** What is known of any of them, once. */
+function factsOfAll(entries: readonly Entry[]): Fact[] {
+  const all = entries.flatMap(({ approval }) => factsOf(approval, { overrides: undefined, runsBefore: undefined }));
+  return all.filter(({ code }, at) => all.findIndex((fact) => fact.code === code) === at);
 }
 
 /** The gravest facts of a row; the others are on the card. */

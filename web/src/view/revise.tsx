@@ -2,9 +2,9 @@
 // about like any other.
 
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { revise } from "../answers.ts";
 import { json, Refused } from "../api/api.ts";
 import type { Approval } from "../api/types.ts";
-import { revise } from "../inbox.ts";
 import { diff } from "../pure/diff.ts";
 import { visible } from "../pure/text.ts";
 import { Wrong } from "./common.tsx";

@@ -1,13 +1,13 @@
 // What is around the views: the head of the page, what is wrong, how far commands are trusted, the help, and the end.
 
 import type { ComponentChildren } from "preact";
-import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { announced } from "../announce.ts";
-import { json } from "../api/api.ts";
 import { isHelp } from "../keys.ts";
+import { record } from "../later.ts";
 import { visible } from "../pure/text.ts";
 import { trust } from "../pure/words.ts";
-import { failed, gone, head, link, may, me, type Notice, notices, only, policy, seePolicy, signOut } from "../shell.ts";
+import { gone, head, link, me, type Notice, notices, only, policy, signOut } from "../shell.ts";
 import { useValue } from "../state.ts";
 import { StopButton } from "./stop.tsx";
 
@@ -49,21 +49,12 @@ export function Notices() {
 }
 
 function Note({ id, said: { text, edit } }: { id: string; said: Notice }) {
-  const [isSending, setSending] = useState(false);
-  async function accept() {
-    setSending(true);
-    try {
-      await json("POST", "/v1/policy/document/accept", { body: { hash: edit?.hash } });
-      await seePolicy();
-    } catch (error) {
-      failed(error);
-    }
-    setSending(false);
-  }
+  const later = useValue(record);
   return (
-    <p class="notice" id={`notice-${id}`} role="alert">
-      <bdi>{visible(text)}</bdi> {edit && may("admin") && <button type="button" class="quiet" disabled={isSending} onClick={() => void accept()}>Accept this edit</button>} {edit && <a href="#/policy">What it changes</a>}
-    </p>
+    <div class="notice" id={`notice-${id}`}>
+      <p role="alert"><bdi>{visible(text)}</bdi></p>
+      {edit && later && <later.HeldAnswers id={id} edit={edit} />}
+    </div>
   );
 }
 

@@ -18,7 +18,10 @@ use super::{
 /// The key that says that nobody widens alone.
 const WIDENING: &str = "approvals.widening";
 
-/// The accepted value of each guard.
+/// The name of what was rejected; no setting has a blank in its name.
+const REJECTED: &str = "rejected content";
+
+/// The accepted value of each guard, and the hash of the content of `countersign.toml` whose looser ones an admin rejected.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Guards(BTreeMap<String, Value>);
@@ -54,6 +57,23 @@ impl Guards {
 
     pub(super) fn write(&self, path: &Path) -> io::Result<()> {
         replace_file(path, &serde_json::to_vec(self)?, PRIVATE_FILE)
+    }
+
+    /// Keeps that an admin rejected the content with this hash.
+    pub(super) fn reject(&mut self, hash: &str) {
+        self.0.insert(REJECTED.to_owned(), Value::from(hash));
+    }
+
+    /// Whether an admin rejected the content with this hash.
+    pub(super) fn has_rejected(&self, hash: &str) -> bool {
+        self.0.get(REJECTED).is_some_and(|rejected| rejected == hash)
+    }
+
+    /// A rejection is of one content: with another one it is over.
+    pub(super) fn follow_content(&mut self, hash: &str) {
+        if !self.has_rejected(hash) {
+            self.0.remove(REJECTED);
+        }
     }
 
     /// Whether it takes two people to loosen one of them.

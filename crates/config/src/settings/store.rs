@@ -192,7 +192,7 @@ impl SettingsStore {
         let guards = accepted_guards(&state_dir)?;
         let mut waiting = Vec::new();
         if let Some(guards) = &guards {
-            waiting = keep_accepted(&mut server_values, guards);
+            waiting = keep_accepted(&mut server_values, guards, &server.hash);
             if !waiting.is_empty() {
                 typed_server = to_server(&server_values, &places)?;
             }
@@ -417,6 +417,37 @@ impl SettingsStore {
         for waiting in &mut watched.waiting {
             waiting.waits_for = WaitsFor::Restart;
         }
+        self.tell_waiting(&watched);
+        Ok(true)
+    }
+
+    /// Rejects the looser guards of `countersign.toml`, if that is the content with this hash and some wait to be accepted. They are
+    /// never in force, and cannot be accepted any more; another content of the file waits again. Returns whether they were
+    /// rejected.
+    ///
+    /// # Errors
+    /// What the system answers when this cannot be kept; then nothing was rejected.
+    pub fn reject_guards(&self, hash: &str) -> io::Result<bool> {
+        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        let waits = |waiting: &WaitingValue| waiting.waits_for == WaitsFor::Acceptance;
+        if watched.server.hash != hash || !watched.waiting.iter().any(waits) {
+            return Ok(false);
+        }
+        let Some(mut guards) = watched.guards.clone() else {
+            return Ok(false);
+        };
+        guards.reject(hash);
+        guards.write(&self.state_dir.accepted_guards())?;
+        watched.guards = Some(guards);
+        for waiting in watched.waiting.iter_mut().filter(|waiting| waits(waiting)) {
+            waiting.waits_for = WaitsFor::Change;
+        }
+        self.tell_waiting(&watched);
+        Ok(true)
+    }
+
+    /// The settings as they are, with what waits by now.
+    fn tell_waiting(&self, watched: &Watched) {
         let current = self.current();
         self.current.store(Arc::new(watched.to_settings(
             &self.server_file,
@@ -425,7 +456,6 @@ impl SettingsStore {
             current.policy.clone(),
             current.generation + 1,
         )));
-        Ok(true)
     }
 
     /// Takes note of what is accepted of the guards, and says which values wait for two people. What cannot be written
@@ -445,9 +475,11 @@ impl SettingsStore {
                     .clone()
                     .unwrap_or_else(|| Guards::of(&watched.server_values));
                 guards.tighten(&watched.wanted);
+                guards.follow_content(&watched.server.hash);
+                let waits_for = looser(&guards, &watched.server.hash);
                 for waiting in &mut watched.waiting {
                     if guards.tighter_than(&waiting.key, &waiting.value).is_some() {
-                        waiting.waits_for = WaitsFor::Acceptance;
+                        waiting.waits_for = waits_for;
                     }
                 }
                 let is_new = watched.guards.as_ref() != Some(&guards);
@@ -610,9 +642,19 @@ fn accepted_guards(state_dir: &StateDir) -> Result<Option<Guards>, Vec<SettingsP
     }
 }
 
+/// What a looser guard in the content with this hash waits for.
+fn looser(guards: &Guards, hash: &str) -> WaitsFor {
+    if guards.has_rejected(hash) {
+        WaitsFor::Change
+    } else {
+        WaitsFor::Acceptance
+    }
+}
+
 /// Keeps what was accepted of each guard that the sources loosen; returns what waits.
-fn keep_accepted(values: &mut ServerValues, guards: &Guards) -> Vec<WaitingValue> {
+fn keep_accepted(values: &mut ServerValues, guards: &Guards, hash: &str) -> Vec<WaitingValue> {
     let mut waiting = Vec::new();
+    let waits_for = looser(guards, hash);
     for key in KEYS {
         let later = values.get(key.name);
         let accepted = later
@@ -624,7 +666,7 @@ fn keep_accepted(values: &mut ServerValues, guards: &Guards) -> Vec<WaitingValue
             waiting.push(WaitingValue {
                 key: key.name.to_owned(),
                 value,
-                waits_for: WaitsFor::Acceptance,
+                waits_for,
             });
         }
     }

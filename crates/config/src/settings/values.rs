@@ -48,6 +48,8 @@ pub enum WaitsFor {
     Restart,
     /// An admin who accepts the edit of its file. What the edit forbids is in force before that.
     Acceptance,
+    /// Another content of its file: an admin rejected this one, which is never in force, after a restart neither.
+    Change,
 }
 
 impl WaitsFor {
@@ -56,6 +58,7 @@ impl WaitsFor {
         match self {
             Self::Restart => "restart",
             Self::Acceptance => "acceptance",
+            Self::Change => "change",
         }
     }
 }

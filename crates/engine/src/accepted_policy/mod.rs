@@ -352,6 +352,14 @@ impl AcceptedPolicy {
         self.settings.accept_guards(hash)
     }
 
+    /// Rejects what of the content of `countersign.toml` with this hash waits for a second person.
+    ///
+    /// # Errors
+    /// What the system answers when that cannot be kept.
+    pub(super) fn reject_server(&self, hash: &str) -> io::Result<bool> {
+        self.settings.reject_guards(hash)
+    }
+
     /// Whether what is pending takes a person other than this one.
     pub(super) fn is_own_proposal(&self, file: PolicyFile, by: &Actor) -> bool {
         self.is_own(&self.lock(), file, by)

@@ -143,7 +143,7 @@ fn known_words() -> [(&'static str, &'static str, Value); 27] {
         ("Run", "input", inputs),
         ("SandboxState", "scope", words!(SandboxScope)),
         ("SandboxState", "workspaceAccess", words!(WorkspaceAccess)),
-        ("Setting", "waitsFor", json!(["restart", "acceptance"])),
+        ("Setting", "waitsFor", json!(["restart", "acceptance", "change"])),
         ("ToolAnswer", "ok", json!([true])),
         ("ToolError", "code", words!(Code)),
         (

@@ -226,13 +226,13 @@ async fn accept(
     }
 }
 
-/// Rejects a held change of the approvals document or of `openclaw.json`: the file says again what was accepted.
+/// Rejects a held change: its file says again what was accepted. `countersign.toml` stays as it is; what it loosens never takes effect,
+/// and another content of it waits again.
 #[utoipa::path(
     post, path = "/v1/policy/document/reject", tag = "policy", operation_id = "reject_policy_document",
     request_body = AcceptBody,
     responses(
         (status = OK, body = DocumentBody),
-        (status = BAD_REQUEST, description = "invalid-request"),
         (status = CONFLICT, description = "document-refused, document-lock-stale"),
         (status = PRECONDITION_FAILED, description = "base-hash-mismatch"),
         (status = SERVICE_UNAVAILABLE, description = "document-locked, storage-unavailable"),
@@ -246,11 +246,7 @@ async fn reject(
     JsonBody(AcceptBody { hash }): JsonBody<AcceptBody>,
 ) -> Result<JsonReply<DocumentBody>, Problem> {
     match state.policy_admin().reject_edit(&caller.actor, &hash).await? {
-        Rejection::Undone(view) => Ok(JsonReply(policy::document(*view))),
-        Rejection::Yours => Err(Problem::field(
-            "hash",
-            "this change is in countersign.toml, which no server writes: set the values back in the file",
-        )),
+        Rejection::Done(view) => Ok(JsonReply(policy::document(*view))),
         Rejection::Other { current } => Err(Problem::new(
             Code::BaseHashMismatch,
             "no edit with this hash is waiting",

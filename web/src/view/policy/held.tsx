@@ -2,12 +2,11 @@
 
 import { useState } from "preact/hooks";
 import { json, Refused } from "../../api/api.ts";
-import type { EffectivePolicy, PendingEdit, PolicyChange } from "../../api/types.ts";
-import { record } from "../../later.ts";
-import { grouped } from "../../pure/changes.ts";
+import type { EffectivePolicy, PendingEdit } from "../../api/types.ts";
+import { rejecting } from "../../pure/changes.ts";
 import { visible } from "../../pure/text.ts";
 import { may, seePolicy } from "../../shell.ts";
-import { useValue } from "../../state.ts";
+import { Changes } from "../changes.tsx";
 import { Mono, Time } from "../common.tsx";
 import { Confirm } from "../confirm.tsx";
 
@@ -34,7 +33,7 @@ export function Held({ effective, changed }: { effective: EffectivePolicy; chang
 }
 
 function Edit({ waiting: { id, file, edit, then }, changed }: { waiting: Waiting; changed: () => Promise<void> }) {
-  const { hash, sinceMs, allows, proposedBy = [], changes = [], moreChanges = 0 } = edit;
+  const { hash, sinceMs, allows, proposedBy = [], changes = [] } = edit;
   const [isSettled, setSettled] = useState(false);
   const people = proposedBy.map(({ name }) => visible(name)).join(", ");
   const title = `held-${id}-title`;
@@ -47,13 +46,7 @@ function Edit({ waiting: { id, file, edit, then }, changed }: { waiting: Waiting
       {changes.length > 0 && (
         <>
           <h3>It changes</h3>
-          <div class="table-box" tabIndex={0} role="region" aria-label={`What changes in ${file}`}>
-            <table class="figures changes">
-              <thead><tr><th scope="col">What</th><th scope="col">Before</th><th scope="col">After</th></tr></thead>
-              <tbody>{grouped(changes).map((change, index) => <Row key={index} change={change} />)}</tbody>
-            </table>
-          </div>
-          {moreChanges > 0 && <p class="hint">{`${moreChanges.toLocaleString("en")} more changes are not listed.`}</p>}
+          <Changes edit={edit} file={file} />
         </>
       )}
       {may("admin") ? (
@@ -66,32 +59,17 @@ function Edit({ waiting: { id, file, edit, then }, changed }: { waiting: Waiting
                 if (!(error instanceof Refused)) throw error;
               });
             }} />
-          {id !== "server" && (
-            <Confirm name="Reject this change…" act={`reject-${id}`} question={`Put ${file} back to what was accepted? All that is listed above is undone, also what it takes away.`} yes="Reject it" done="The change is rejected." changed={() => void changed()}
-              run={async () => {
-                await json("POST", "/v1/policy/document/reject", { body: { hash } });
-                setSettled(true);
-                await seePolicy().catch((error: unknown) => {
-                  if (!(error instanceof Refused)) throw error;
-                });
-              }} />
-          )}
-          <p class="hint" hidden={isSettled}>{id === "server" ? "To reject it, set the values back in the file: no server writes it. " : ""}On the command line: <Mono text={`countersign policy accept ${hash.slice(0, 12)}…`} />{id !== "server" && <> or <Mono text="reject" /></>}.</p>
+          <Confirm name="Reject this change…" act={`reject-${id}`} question={rejecting(file)} yes="Reject it" done="The change is rejected." changed={() => void changed()}
+            run={async () => {
+              await json("POST", "/v1/policy/document/reject", { body: { hash } });
+              setSettled(true);
+              await seePolicy().catch((error: unknown) => {
+                if (!(error instanceof Refused)) throw error;
+              });
+            }} />
+          <p class="hint" hidden={isSettled}>On the command line: <Mono text={`countersign policy accept ${hash.slice(0, 12)}…`} /> or <Mono text="reject" />.</p>
         </>
       ) : <p class="hint">An admin can accept or reject it, here or with <code>countersign policy accept</code> and <code>reject</code>.</p>}
     </section>
-  );
-}
-
-/** A setting or entry. Where it was and is there, the parts that differ are marked. */
-function Row({ change: { what, before, after } }: { change: PolicyChange }) {
-  const diff = useValue(record)?.diff;
-  const parts = diff && before !== undefined && after !== undefined ? diff(visible(before), visible(after)) : undefined;
-  return (
-    <tr>
-      <th scope="row"><bdi>{visible(what)}</bdi></th>
-      <td data-name="Before">{before === undefined ? <span class="unset">not there</span> : <code dir="ltr">{parts ? parts.filter(({ kind }) => kind !== "new").map(({ kind, text }, index) => (kind === "gone" ? <del key={index}>{text}</del> : text)) : <del>{visible(before)}</del>}</code>}</td>
-      <td data-name="After">{after === undefined ? <span class="unset">not there any more</span> : <code dir="ltr">{parts ? parts.filter(({ kind }) => kind !== "gone").map(({ kind, text }, index) => (kind === "new" ? <ins key={index}>{text}</ins> : text)) : <ins>{visible(after)}</ins>}</code>}</td>
-    </tr>
   );
 }

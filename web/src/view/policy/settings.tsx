@@ -3,7 +3,7 @@
 import type { Setting } from "../../api/types.ts";
 import { visible } from "../../pure/text.ts";
 
-const WAITS: Record<string, string> = { restart: "a restart", acceptance: "an admin who accepts it" };
+const WAITS: Record<string, string> = { restart: "a restart", acceptance: "an admin who accepts it", change: "nothing: an admin rejected it. Set it back in countersign.toml" };
 
 /** A value as the settings file would have it, on one line. */
 const written = (value: unknown): string => (value === null ? "unset" : visible(typeof value === "string" ? value : JSON.stringify(value)));

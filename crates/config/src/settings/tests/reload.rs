@@ -235,6 +235,35 @@ fn a_guard_is_put_up_at_once_and_taken_down_by_a_second_person_and_a_restart() {
 }
 
 #[test]
+fn a_rejected_content_is_never_in_force_and_cannot_be_accepted() {
+    let looser = "[approvals]\nwidening = \"apply\"";
+    let mut scene = Scene::new().server("[approvals]\nwidening = \"ask\"");
+    let store = scene.load().unwrap();
+    store.look_for_owners(|| true).unwrap();
+    scene = scene.server(looser);
+    drop(store.refresh());
+    let waits_for = |settings: &Settings| -> Vec<_> {
+        let waiting = settings.waiting.iter();
+        waiting.map(|waiting| waiting.waits_for).collect()
+    };
+    let hash = store.current().server_hash.clone();
+    assert!(!store.reject_guards("another content").unwrap());
+    assert!(store.reject_guards(&hash).unwrap());
+    assert!(!store.reject_guards(&hash).unwrap(), "it waits no more");
+    let restarted = scene.load().unwrap();
+    restarted.look_for_owners(|| true).unwrap();
+    for store in [&store, &restarted] {
+        assert_eq!(waits_for(&store.current()), [WaitsFor::Change]);
+        assert!(!store.accept_guards(&hash).unwrap());
+        assert_eq!(store.current().server.approvals.widening, Widening::Ask);
+    }
+    let _scene = scene.server(&format!("{looser}\nmax_pending = 7"));
+    drop(restarted.refresh());
+    assert_eq!(restarted.current().server.approvals.widening, Widening::Ask);
+    assert!(waits_for(&restarted.current()).contains(&WaitsFor::Acceptance));
+}
+
+#[test]
 fn a_variable_still_wins_after_a_reload() {
     let scene = Scene::new().variable("COUNTERSIGN_APPROVALS__MAX_PENDING", "7");
     let store = scene.load().unwrap();
