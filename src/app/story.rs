@@ -1,4 +1,5 @@
-//! The log of the server says what happens: one line for each request, question, answer, denial and end.
+//! The log of the server says what happens: one line for each request, question, answer, denial and end, and for each change of
+//! lists and policy. What happens to tokens and sign-ins is logged where it is done.
 //!
 //! The lines are made of the events that the ledger publishes, so they say what is on record, and nothing waits for them.
 //! Commands stand in them on one line, with secrets masked.
@@ -18,7 +19,7 @@ use countersign_ledger::{
 use countersign_wire::{event::EventBody, sentence};
 
 /// What a line is written of.
-const TYPES: [EventType; 8] = [
+const TYPES: [EventType; 10] = [
     EventType::ExecRequested,
     EventType::ApprovalRequested,
     EventType::ApprovalVoted,
@@ -27,6 +28,8 @@ const TYPES: [EventType; 8] = [
     EventType::ExecFinished,
     EventType::ExecStopped,
     EventType::ExecResumed,
+    EventType::AllowlistChanged,
+    EventType::PolicyChanged,
 ];
 
 /// Pause before the events are read again that could not be.
@@ -114,6 +117,12 @@ fn write(item: &StreamItem) {
 fn words(event: &Publication) -> Option<String> {
     let data: Value = serde_json::from_str(&event.data).ok()?;
     let body = EventBody::deserialize(data).ok()?;
+    // A run that was let through has lines of its own.
+    let is_use = event.event_type == EventType::AllowlistChanged
+        && body.members.get("change").is_some_and(|change| change == "used");
+    if is_use {
+        return None;
+    }
     let text = sentence::of(&body)?.text;
     // Nothing of a command reads as one of the fields behind the words.
     Some(text.replace(".id=", ".id\\u{3D}"))

@@ -389,10 +389,30 @@ impl EntryLists {
     }
 
     /// Makes one change of a list. `edit` also says what it changed, if anything.
-    pub(crate) async fn change_list<T: Send + 'static, E: Send + 'static>(
+    async fn change_list<T: Send + 'static, E: Send + 'static>(
         &self,
         by: &Actor,
         agent: &str,
+        edit: impl FnMut(&mut Document) -> Result<(T, Option<ListItemChange>), E> + Send + 'static,
+    ) -> Result<(T, Arc<Snapshot>), ChangeError<E>> {
+        self.change_list_of(by, agent, false, edit).await
+    }
+
+    /// Makes one change of the deny rules that mute an agent.
+    pub(crate) async fn change_mutes<T: Send + 'static, E: Send + 'static>(
+        &self,
+        by: &Actor,
+        agent: &str,
+        edit: impl FnMut(&mut Document) -> Result<(T, Option<ListItemChange>), E> + Send + 'static,
+    ) -> Result<(T, Arc<Snapshot>), ChangeError<E>> {
+        self.change_list_of(by, agent, true, edit).await
+    }
+
+    async fn change_list_of<T: Send + 'static, E: Send + 'static>(
+        &self,
+        by: &Actor,
+        agent: &str,
+        mutes: bool,
         edit: impl FnMut(&mut Document) -> Result<(T, Option<ListItemChange>), E> + Send + 'static,
     ) -> Result<(T, Arc<Snapshot>), ChangeError<E>> {
         check_writable(agent).map_err(ChangeError::Store)?;
@@ -405,6 +425,7 @@ impl EntryLists {
                 list,
                 entry_id,
                 by: Some(whom.clone()),
+                mutes,
             };
             let subject = subject.clone();
             Some(Telling::of(Event { subject, kind }))

@@ -137,7 +137,7 @@ impl Mutes {
         };
         let (kept, _snapshot) = self
             .lists
-            .change_list(by, agent.as_str(), edit)
+            .change_mutes(by, agent.as_str(), edit)
             .await
             .map_err(AllowlistError::from)?;
         Ok(Mute::of(agent.as_str(), &kept.id, &kept.item))
@@ -156,7 +156,7 @@ impl Mutes {
             let change = removed.map(|id| (AllowlistChange::Removed, AllowlistList::Denylist, id));
             Ok::<_, Infallible>((change.is_some(), change))
         };
-        let (removed, _snapshot) = self.lists.change_list(by, agent, edit).await?;
+        let (removed, _snapshot) = self.lists.change_mutes(by, agent, edit).await?;
         let Some(mute) = before.filter(|_| !removed) else {
             return Ok(removed);
         };
@@ -167,6 +167,7 @@ impl Mutes {
                 list: AllowlistList::Denylist,
                 entry_id: mute.id,
                 by: Some(by.clone()),
+                mutes: true,
             };
             let subject = subject_of(agent);
             tell(&self.ledger, Event { subject, kind }, by.clone()).await;

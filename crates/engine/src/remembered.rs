@@ -324,6 +324,7 @@ impl Remembered {
             list,
             entry_id,
             by: Some(by.clone()),
+            mutes: false,
         };
         let subject = Subject {
             approval_id: Some(approval.id.clone()),
@@ -339,6 +340,7 @@ impl Remembered {
             list,
             entry_id,
             by: None,
+            mutes: false,
         };
         let subject = subject_of(&owner);
         tell(&self.ledger, Event { subject, kind }, Actor::system()).await;

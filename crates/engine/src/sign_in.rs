@@ -167,6 +167,8 @@ impl Tokens {
             .insert_login_link(link)
             .await
             .map_err(StorageTrouble::from)?;
+        let whom = token.as_ref().map(|token| tracing::field::debug(&token.name));
+        tracing::info!(token.name = whom, actor.name = ?by.name, "a sign-in link was made");
         Ok(LoginLink {
             code,
             expires_at,
@@ -189,6 +191,9 @@ impl Tokens {
     pub async fn revoke_sign_in(&self, by: &Actor, sign_in: &SignInId) -> Result<bool, StorageTrouble> {
         let was_signed_in = self.ledger.revoke_sign_in(sign_in.clone(), by.clone()).await?;
         self.keyring.remove_browsers(std::slice::from_ref(sign_in));
+        if was_signed_in {
+            tracing::info!(actor.name = ?by.name, "a browser was signed out");
+        }
         Ok(was_signed_in)
     }
 
@@ -243,6 +248,11 @@ impl Tokens {
             })
             .await?;
         let Some(begun) = begun else { return Ok(None) };
+        let how = match shown {
+            Shown::Code(_) => "link",
+            Shown::Token(_) => "token",
+        };
+        tracing::info!(actor.name = ?begun.token.name, by = how, "a browser signed in");
         if !begun.ended.is_empty() {
             self.keyring.remove_browsers(&begun.ended);
         }
@@ -256,6 +266,7 @@ impl Tokens {
 
     /// Writes down that what was shown opened nothing.
     pub async fn record_failed_sign_in(&self, shown: &Shown, address: String) {
+        tracing::info!(address, "a sign-in was refused");
         let by = match shown {
             Shown::Code(_) => SignInBy::Link,
             Shown::Token(_) => SignInBy::Token,

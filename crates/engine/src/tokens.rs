@@ -249,6 +249,14 @@ impl Tokens {
             .insert(by, request, is_held.then(|| by.clone()), &secret)
             .await
             .map_err(StorageTrouble::from)?;
+        // Names are quoted, with everything spelled out that would look like another field.
+        tracing::info!(
+            token.name = ?token.name,
+            token.scopes = words(&token.scopes),
+            token.held = token.proposed_by.is_some(),
+            actor.name = ?by.name,
+            "a token was made"
+        );
         Ok((token, secret))
     }
 
@@ -257,7 +265,11 @@ impl Tokens {
     /// # Errors
     /// [`StorageTrouble`] when the ledger cannot be written; then it opens nothing still.
     pub async fn accept(&self, by: &Actor, id: &TokenId) -> Result<TokenAcceptance, StorageTrouble> {
-        Ok(self.ledger.accept_token(id.clone(), by.clone()).await?)
+        let accepted = self.ledger.accept_token(id.clone(), by.clone()).await?;
+        if let TokenAcceptance::Accepted(token) = &accepted {
+            tracing::info!(token.name = ?token.name, actor.name = ?by.name, "a token was accepted");
+        }
+        Ok(accepted)
     }
 
     /// The owners that have a live token with `admin`.
@@ -299,6 +311,9 @@ impl Tokens {
     pub async fn revoke(&self, by: &Actor, id: &TokenId) -> Result<Option<RevokedToken>, StorageTrouble> {
         let revoked = self.ledger.revoke_token(id.clone(), by.clone()).await?;
         self.keyring.remove(id);
+        if let Some(RevokedToken { token, .. }) = &revoked {
+            tracing::info!(token.name = ?token.name, actor.name = ?by.name, "a token was revoked");
+        }
         Ok(revoked)
     }
 
@@ -322,6 +337,7 @@ impl Tokens {
             TokenRotation::NoneLive => return Err(RotateTokenError::NoneLive),
         };
         self.keyring.remove(id);
+        tracing::info!(token.name = ?token.name, actor.name = ?by.name, "a token got a new secret");
         let file = file.filter(|path| match write_token(path, &secret) {
             Ok(()) => true,
             Err(error) => {
@@ -551,6 +567,12 @@ impl TokenAdmin {
         });
         task.await.unwrap_or(Err(StorageTrouble::Unavailable.into()))
     }
+}
+
+/// Scopes on one line.
+fn words(scopes: &BTreeSet<Scope>) -> String {
+    let words: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
+    words.join(" ")
 }
 
 /// The live tokens of a ledger that may ask for commands in the name of any agent, and the admins that are bound to

@@ -110,8 +110,18 @@ fn answered(members: &Members<'_>) -> String {
         (Some("stopped"), _) => "ended by the emergency stop".to_owned(),
         (Some("run-aborted"), _) => "withdrawn".to_owned(),
         (Some("taken-back"), _) => format!("{} took the answer back{said}", someone()),
-        (Some("rule"), Some("allowed")) => format!("allowed by {}", someone()),
-        (Some("rule"), _) => format!("denied by {}", someone()),
+        (Some("rule"), status) => {
+            let verb = if status == Some("allowed") {
+                "allowed"
+            } else {
+                "denied"
+            };
+            // The name of the actor is the rule, and who made it.
+            match by.as_deref().map(|by| by.strip_prefix("rule ").unwrap_or(by)) {
+                Some(rule) => format!("{verb} by a rule: {rule}"),
+                None => format!("{verb} by a rule"),
+            }
+        }
         (_, Some("allowed")) => {
             let how = match members.text("decision").as_deref() {
                 Some("allow-always") => "always",
@@ -125,8 +135,12 @@ fn answered(members: &Members<'_>) -> String {
     }
 }
 
-/// What a person answered was told already.
+/// What a person or a rule answered was told already.
 fn was_answered(members: &Members<'_>) -> bool {
+    let detail = members.text("detail");
+    if detail.is_some_and(|detail| detail.starts_with("denied by your rule: ")) {
+        return true;
+    }
     let reason = members.text("reason");
     let reason = reason.as_deref();
     let told = [
@@ -188,6 +202,19 @@ fn general(kind: &str, members: &Members<'_>) -> Option<String> {
     Some(match kind {
         "exec.stopped" => format!("{} stopped everything: {}", by(), text("reason")),
         "exec.resumed" => format!("{} let everything go on: {}", by(), text("reason")),
+        "allowlist.changed" if members.is_true("mutes") => {
+            let verb = match text("change").as_str() {
+                "removed" => "unmuted",
+                _ => "muted",
+            };
+            let agent = members.text("agentId");
+            let agent = agent.unwrap_or_else(|| "every agent".to_owned());
+            format!("{} {verb} {agent}", by())
+        }
+        // What an answer was to leave and did not.
+        "allowlist.changed" if members.text("warning").is_some() => {
+            format!("an answer left no entry: {}", text("warning"))
+        }
         "allowlist.changed" => {
             let list = match text("list").as_str() {
                 "denylist" => "deny rule",
@@ -196,9 +223,11 @@ fn general(kind: &str, members: &Members<'_>) -> Option<String> {
             };
             let entry = text("entryId");
             let entry = entry.get(..8).unwrap_or(&entry);
+            let whose = members.text("agentId");
+            let whose = whose.map(|agent| format!(" of {agent}")).unwrap_or_default();
             match text("change").as_str() {
-                "used" => format!("{list} {entry} let a run through"),
-                change => format!("{} {change} {list} {entry}", by()),
+                "used" => format!("{list} {entry}{whose} let a run through"),
+                change => format!("{} {change} {list} {entry}{whose}", by()),
             }
         }
         "policy.changed" => {
@@ -207,9 +236,11 @@ fn general(kind: &str, members: &Members<'_>) -> Option<String> {
                 "preset" => "the policy by a preset",
                 _ => "the configuration",
             };
+            let whose = members.text("agentId");
+            let whose = whose.map(|agent| format!(" of {agent}")).unwrap_or_default();
             // A file that was edited does not say by whom.
             match members.name("by") {
-                Some(by) => format!("{by} changed {what}"),
+                Some(by) => format!("{by} changed {what}{whose}"),
                 None => format!("{what} changed: its file was edited"),
             }
         }
@@ -241,6 +272,36 @@ fn general(kind: &str, members: &Members<'_>) -> Option<String> {
         "server.shutdown" => "the server stops".to_owned(),
         _ => return None,
     })
+}
+
+/// The sentence of a record of a change of policy: what is recorded with an event says what the event does, and what is recorded alone
+/// has words of its own. `by` is who did it; the system counts as nobody.
+pub fn of_policy_record(action: &str, by: Option<&Value>, detail: &Map<String, Value>) -> String {
+    let mut members = detail.clone();
+    if let Some(by) = by {
+        members.insert("by".to_owned(), by.clone());
+    }
+    let members = Members(&members);
+    let name = members.name("by");
+    let name = name.unwrap_or_else(|| "someone outside countersign".to_owned());
+    match action {
+        "config.changed" => {
+            let keys = [("set", "set"), ("took away", "unset")].map(|(verb, member)| {
+                let keys = members.list(member);
+                (!keys.is_empty()).then(|| format!("{verb} {keys}"))
+            });
+            let what: Vec<String> = keys.into_iter().flatten().collect();
+            if what.is_empty() {
+                format!("{name} changed the configuration")
+            } else {
+                one_line(&format!("{name} {}", what.join(" and ")))
+            }
+        }
+        "document.replaced" => format!("{name} replaced the approvals document"),
+        "document.held" if members.is_true("accepted") => format!("{name} accepted a change that was held"),
+        "document.held" if members.is_true("rejected") => format!("{name} rejected a change that was held"),
+        other => general(other, &members).unwrap_or_else(|| one_line(other)),
+    }
 }
 
 /// A text on one line, as people may read it. What would look like the next step of a story is spelled out.
@@ -409,9 +470,249 @@ mod tests {
                     "entryId": "3f2a9c14-0000-4000-8000-000000000000"}),
                 "ann added deny rule 3f2a9c14",
             ),
+            (
+                json!({"type": "allowlist.changed", "change": "added", "list": "allowlist", "by": ann, "agentId": "build",
+                    "entryId": "3f2a9c14-0000-4000-8000-000000000000"}),
+                "ann added allowlist entry 3f2a9c14 of build",
+            ),
+            (
+                json!({"type": "allowlist.changed", "change": "used", "list": "grants", "agentId": "build",
+                    "entryId": "3f2a9c14-0000-4000-8000-000000000000"}),
+                "grant 3f2a9c14 of build let a run through",
+            ),
+            (
+                json!({"type": "allowlist.changed", "change": "added", "list": "denylist", "by": ann, "agentId": "build",
+                    "entryId": "3f2a9c14-0000-4000-8000-000000000000", "mutes": true}),
+                "ann muted build",
+            ),
+            (
+                json!({"type": "allowlist.changed", "change": "removed", "list": "denylist", "by": ann,
+                    "entryId": "3f2a9c14-0000-4000-8000-000000000000", "mutes": true}),
+                "ann unmuted every agent",
+            ),
+            (
+                json!({"type": "exec.approval.requested", "slug": "5afb5d74"}),
+                "waits for a person (approval 5afb5d74)",
+            ),
+            (
+                json!({"type": "exec.approval.resolved", "status": "allowed", "decision": "allow-always", "resolvedBy": ann,
+                    "terminalReason": "user"}),
+                "ann allowed always",
+            ),
+            (
+                json!({"type": "exec.approval.resolved", "status": "denied", "decision": "deny", "resolvedBy": ann,
+                    "terminalReason": "user"}),
+                "ann denied",
+            ),
+            (
+                json!({"type": "exec.approval.resolved", "status": "allowed", "terminalReason": "rule",
+                    "resolvedBy": {"kind": "system", "id": "rule", "name": "rule /usr/bin/git, set by ann"}}),
+                "allowed by a rule: /usr/bin/git, set by ann",
+            ),
+            (
+                json!({"type": "exec.approval.resolved", "status": "denied", "terminalReason": "rule",
+                    "resolvedBy": {"kind": "system", "id": "rule", "name": "rule mkfs*, set by ann"}}),
+                "denied by a rule: mkfs*, set by ann",
+            ),
+            (
+                json!({"type": "exec.approval.resolved", "status": "denied", "terminalReason": "taken-back",
+                    "resolvedBy": ann, "reason": "wrong one"}),
+                "ann took the answer back: “wrong one”",
+            ),
+            (
+                json!({"type": "exec.approval.resolved", "status": "denied", "terminalReason": "no-route"}),
+                "nobody could be reached",
+            ),
+            (
+                json!({"type": "exec.approval.resolved", "status": "denied", "terminalReason": "stopped"}),
+                "ended by the emergency stop",
+            ),
+            (
+                json!({"type": "exec.approval.resolved", "status": "cancelled", "terminalReason": "run-aborted"}),
+                "withdrawn",
+            ),
+            (json!({"type": "exec.started"}), "runs"),
+            (
+                json!({"type": "exec.running", "elapsedMs": 61_000}),
+                "still runs after 1 min 1 s",
+            ),
+            (
+                json!({"type": "exec.denied", "reason": "agent-muted", "detail": "the agent is muted"}),
+                "denied: agent-muted (the agent is muted)",
+            ),
+            (
+                json!({"type": "exec.finished", "status": "failed", "exitSignal": "SIGSEGV", "durationMs": 12}),
+                "ended by SIGSEGV after 12 ms",
+            ),
+            (
+                json!({"type": "exec.finished", "status": "failed", "reason": "spawn-failed", "durationMs": 0}),
+                "failed: spawn-failed",
+            ),
+            (
+                json!({"type": "exec.finished", "status": "cancelled", "durationMs": 0}),
+                "cancelled",
+            ),
+            (
+                json!({"type": "exec.finished", "status": "lost", "durationMs": 0}),
+                "lost: its outcome is unknown",
+            ),
+            (
+                json!({"type": "exec.stopped", "by": ann, "reason": "keys leaked", "kill": true}),
+                "ann stopped everything: keys leaked",
+            ),
+            (
+                json!({"type": "exec.resumed", "by": ann, "reason": "keys changed"}),
+                "ann let everything go on: keys changed",
+            ),
+            (
+                json!({"type": "policy.changed", "what": "document", "by": ann, "agentId": "build"}),
+                "ann changed the approvals document of build",
+            ),
+            (
+                json!({"type": "policy.changed", "what": "preset", "by": ann}),
+                "ann changed the policy by a preset",
+            ),
+            (
+                json!({"type": "policy.changed", "what": "config"}),
+                "the configuration changed: its file was edited",
+            ),
+            (
+                json!({"type": "config.rejected", "path": "openclaw.json", "message": "it is no JSON5"}),
+                "openclaw.json was rejected: it is no JSON5",
+            ),
+            (
+                json!({"type": "config.restart-needed", "paths": ["http.listen", "log.level"]}),
+                "a restart is needed for http.listen, log.level",
+            ),
+            (
+                json!({"type": "document.refused", "reason": "wrong-type", "pointer": "/agents"}),
+                "the approvals document is refused: wrong-type at /agents",
+            ),
+            (
+                json!({"type": "document.held", "hash": "x"}),
+                "an edit of the approvals document waits for an admin",
+            ),
+            (
+                json!({"type": "session.changed", "by": ann, "sessionKey": "agent:main:main"}),
+                "ann changed the overrides of session agent:main:main",
+            ),
+            (
+                json!({"type": "session.wake", "sessionKey": "agent:main:main", "systemEvent": "it ended"}),
+                "session agent:main:main is woken: it ended",
+            ),
+            (
+                json!({"type": "system.event", "sessionKey": "agent:main:main", "text": "it ended"}),
+                "session agent:main:main is told: it ended",
+            ),
+            (
+                json!({"type": "node.connected", "nodeId": "n1", "displayName": "desk"}),
+                "node desk connected",
+            ),
+            (
+                json!({"type": "node.disconnected", "nodeId": "n1", "reason": "no answer"}),
+                "node n1 disconnected: no answer",
+            ),
+            (
+                json!({"type": "node.disconnected", "nodeId": "n1"}),
+                "node n1 disconnected",
+            ),
+            (
+                json!({"type": "node.pairing.requested", "nodeId": "n1", "displayName": "desk"}),
+                "desk asks to be a node",
+            ),
+            (
+                json!({"type": "node.pairing.resolved", "nodeId": "n1", "decision": "approve", "by": ann}),
+                "ann approved n1",
+            ),
+            (json!({"type": "server.shutdown"}), "the server stops"),
         ] {
             assert_eq!(said(event), expected);
         }
+    }
+
+    #[test]
+    fn each_record_of_policy_has_its_words() {
+        let ann = json!({"kind": "token", "id": "t", "name": "ann"});
+        let said = |action: &str, by: Option<&Value>, detail: Value| {
+            let Value::Object(detail) = detail else {
+                panic!("an object");
+            };
+            of_policy_record(action, by, &detail)
+        };
+        let entry = "3f2a9c14-0000-4000-8000-000000000000";
+        for (action, by, detail, expected) in [
+            (
+                "policy.changed",
+                Some(&ann),
+                json!({"what": "document", "agentId": "build"}),
+                "ann changed the approvals document of build",
+            ),
+            (
+                "policy.changed",
+                None,
+                json!({"what": "config"}),
+                "the configuration changed: its file was edited",
+            ),
+            (
+                "allowlist.changed",
+                Some(&ann),
+                json!({"change": "removed", "list": "denylist", "entryId": entry}),
+                "ann removed deny rule 3f2a9c14",
+            ),
+            (
+                "allowlist.changed",
+                None,
+                json!({"warning": "the entries could not be kept", "agentId": "main"}),
+                "an answer left no entry: the entries could not be kept",
+            ),
+            (
+                "config.changed",
+                Some(&ann),
+                json!({"set": ["tools.exec.ask"], "unset": ["tools.exec.mode"]}),
+                "ann set tools.exec.ask and took away tools.exec.mode",
+            ),
+            (
+                "document.replaced",
+                Some(&ann),
+                json!({"forced": true}),
+                "ann replaced the approvals document",
+            ),
+            (
+                "document.held",
+                Some(&ann),
+                json!({"accepted": true}),
+                "ann accepted a change that was held",
+            ),
+            (
+                "document.held",
+                Some(&ann),
+                json!({"rejected": true}),
+                "ann rejected a change that was held",
+            ),
+            (
+                "document.held",
+                None,
+                json!({}),
+                "an edit of the approvals document waits for an admin",
+            ),
+            ("of.later", None, json!({}), "of.later"),
+        ] {
+            assert_eq!(said(action, by, detail), expected, "{action}");
+        }
+    }
+
+    #[test]
+    fn what_an_answer_said_is_not_said_again() {
+        let weight = |event: Value| {
+            let event = EventBody::deserialize(event).expect("an event");
+            of(&event).expect("a known type").weight
+        };
+        let denied = |reason: &str, detail: &str| {
+            weight(json!({"type": "exec.denied", "reason": reason, "detail": detail}))
+        };
+        assert_eq!(denied("user-denied", "no"), Weight::Repeats);
+        assert_eq!(denied("denylist", "denied by your rule: mkfs*"), Weight::Repeats);
+        assert_eq!(denied("denylist", "mkfs*"), Weight::Full);
     }
 
     #[test]

@@ -351,7 +351,8 @@ fn shape(kind: EventType) -> Shape {
         .member("change", words!(AllowlistChange))
         .member("list", words!(AllowlistList))
         .named("entryId", "EntryId")
-        .maybe("by", actor()),
+        .maybe("by", actor())
+        .maybe("mutes", flag()),
         EventType::PolicyChanged => Shape::of(NOTHING, "What is allowed changed.")
             .member("what", words!(PolicyPart))
             .maybe("hash", text())

@@ -13,8 +13,14 @@ use countersign_sys::clock::Ids;
 
 /// What every token begins with, so that scanners of leaked text know one when they see it.
 const TOKEN_PREFIX: &str = "cst_";
+/// How many random bytes a secret has, which lasts for months.
+const BYTES: usize = 32;
 /// 32 bytes as base64url without padding.
 const ENCODED_LENGTH: usize = 43;
+/// How many a code has, which lasts for minutes and opens one browser: with it a link fits on a line of 80 columns.
+const CODE_BYTES: usize = 24;
+/// 24 bytes as base64url without padding.
+const CODE_LENGTH: usize = 32;
 
 /// A token's secret: `cst_` and 43 base64url characters.
 #[derive(Debug, Clone)]
@@ -62,16 +68,32 @@ impl SignInSecretKind {
             Self::Second => "csx_",
         }
     }
+
+    const fn bytes(self) -> usize {
+        match self {
+            Self::Code => CODE_BYTES,
+            Self::Cookie | Self::Second => BYTES,
+        }
+    }
+
+    /// How many characters may stand behind the beginning. Earlier versions made codes as long as the other secrets.
+    const fn lengths(self) -> &'static [usize] {
+        match self {
+            Self::Code => &[CODE_LENGTH, ENCODED_LENGTH],
+            Self::Cookie | Self::Second => &[ENCODED_LENGTH],
+        }
+    }
 }
 
-/// A secret of the browser sign-in: four characters that say of which kind, and 43 base64url characters.
+/// A secret of the browser sign-in: four characters that say of which kind, and base64url characters: 32 of a code, 43 of the
+/// others.
 #[derive(Debug, Clone)]
 pub struct SignInSecret(Secret);
 
 impl SignInSecret {
-    /// Makes a new secret from 32 bytes that nobody can guess.
+    /// Makes a new secret from bytes that nobody can guess.
     pub fn generate(kind: SignInSecretKind, ids: &dyn Ids) -> Self {
-        Self(generate(kind.prefix(), ids))
+        Self(generate_of(kind.prefix(), kind.bytes(), ids))
     }
 
     /// What the ledger stores.
@@ -144,7 +166,11 @@ impl SecretDigest {
 
     /// The digest of a presented secret of this kind; `None` when the text cannot be one.
     pub fn of_presented_sign_in(kind: SignInSecretKind, text: &str) -> Option<Self> {
-        is_well_formed(kind.prefix(), text).then(|| Self::of(text))
+        let is_one = kind
+            .lengths()
+            .iter()
+            .any(|length| has_form(kind.prefix(), *length, text));
+        is_one.then(|| Self::of(text))
     }
 
     /// The digest of a presented node token; `None` when the text cannot be one.
@@ -192,16 +218,24 @@ impl Hash for SecretDigest {
 }
 
 fn generate(prefix: &str, ids: &dyn Ids) -> Secret {
-    let mut bytes = [0; 32];
+    generate_of(prefix, BYTES, ids)
+}
+
+fn generate_of(prefix: &str, bytes: usize, ids: &dyn Ids) -> Secret {
+    let mut bytes = vec![0; bytes];
     ids.secret_bytes(&mut bytes);
-    let text = format!("{prefix}{}", URL_SAFE_NO_PAD.encode(bytes));
+    let text = format!("{prefix}{}", URL_SAFE_NO_PAD.encode(&bytes));
     bytes.zeroize();
     Secret::new(text)
 }
 
 fn is_well_formed(prefix: &str, text: &str) -> bool {
+    has_form(prefix, ENCODED_LENGTH, text)
+}
+
+fn has_form(prefix: &str, length: usize, text: &str) -> bool {
     text.strip_prefix(prefix).is_some_and(|encoded| {
-        encoded.len() == ENCODED_LENGTH
+        encoded.len() == length
             && encoded
                 .bytes()
                 .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
@@ -255,12 +289,29 @@ mod tests {
         ];
         for made in kinds {
             let secret = SignInSecret::generate(made, &SystemIds);
-            assert_eq!(secret.expose().len(), 47);
+            let is_code = made == SignInSecretKind::Code;
+            assert_eq!(secret.expose().len(), if is_code { 36 } else { 47 });
             assert_eq!(SecretDigest::of_presented(secret.expose()), None);
             for kind in kinds {
                 let digest = SecretDigest::of_presented_sign_in(kind, secret.expose());
                 assert_eq!(digest, (kind == made).then(|| secret.digest()), "{kind:?}");
             }
+        }
+    }
+
+    #[test]
+    fn a_code_of_an_earlier_version_opens_what_it_opened() {
+        let digest = |kind, length| {
+            let prefix = SignInSecretKind::prefix(kind);
+            SecretDigest::of_presented_sign_in(kind, &format!("{prefix}{}", "a".repeat(length)))
+        };
+        assert!(digest(SignInSecretKind::Code, 43).is_some());
+        assert!(digest(SignInSecretKind::Code, 32).is_some());
+        for length in [0, 31, 33, 42, 44] {
+            assert_eq!(digest(SignInSecretKind::Code, length), None, "{length}");
+        }
+        for kind in [SignInSecretKind::Cookie, SignInSecretKind::Second] {
+            assert!(digest(kind, 43).is_some() && digest(kind, 32).is_none());
         }
     }
 

@@ -304,6 +304,8 @@ pub enum EventKind {
         entry_id: EntryId,
         /// Who changed it; `None` where a run used it.
         by: Option<Actor>,
+        /// Whether it is the deny rule that mutes its agent.
+        mutes: bool,
     },
     /// The document, the config or a preset changed what is allowed.
     PolicyChanged {
@@ -582,13 +584,15 @@ impl EventKind {
                 list,
                 entry_id,
                 by,
+                mutes,
             } => {
                 members
                     .text("change", change.as_str())
                     .text("list", list.as_str());
                 members
                     .text("entryId", entry_id.as_str())
-                    .maybe("by", by.as_ref().map(actor_json));
+                    .maybe("by", by.as_ref().map(actor_json))
+                    .maybe("mutes", mutes.then_some(true));
             }
             Self::PolicyChanged { what, hash, by } => {
                 members.text("what", what.as_str()).maybe("hash", hash.as_deref());
