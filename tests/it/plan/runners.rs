@@ -38,7 +38,16 @@ async fn a_runner_is_covered_where_any_code_of_its_interpreter_is() {
     let [uv, npx, node] = ["uv", "npx", "node"].map(|name| json!({ "pattern": place.join(name) }));
     let free = json!([uv, npx, node, { "pattern": "python3" }]);
     let directory = fs::canonicalize(workspace.path()).expect("its path");
-    for installed in ["node_modules/.bin/tsc", ".venv/bin/ruff", ".venv/bin/python"] {
+    for file in ["pyproject.toml", "package.json"] {
+        write_file_mode(&directory.join(file), "", 0o644);
+    }
+    let files = [
+        "node_modules/.bin/tsc",
+        ".venv/bin/ruff",
+        ".venv/bin/python",
+        ".venv/pyvenv.cfg",
+    ];
+    for installed in files {
         let file = directory.join(installed);
         fs::create_dir_all(file.parent().expect("a directory")).expect("a directory");
         write_file_mode(&file, "#!/bin/sh\n", 0o755);
@@ -65,6 +74,7 @@ async fn a_runner_is_covered_where_any_code_of_its_interpreter_is() {
         "uv run ./ruff",
         "uv run -",
         "uv run rm -r build",
+        "uv run ruff check -o .git/hooks/pre-commit",
         "echo 'print(1)' | uv run python",
         "npx evil",
         "npx -c tsc",
@@ -77,6 +87,14 @@ async fn a_runner_is_covered_where_any_code_of_its_interpreter_is() {
     open.agent().exec(typed).await.problem(403, "exec-denied");
     let narrow = json!([uv, npx, { "pattern": "python3", "argPattern": "^-m pytest" }]);
     let denied = json!([{ "pattern": "curl" }]);
+    // What an entry with arguments covers needs no rule, and so no person.
+    let narrow_uv =
+        json!([{ "pattern": place.join("uv"), "argPattern": "^run ruff check" }, { "pattern": "python3" }]);
+    let listed = server(&programs, &workspace, &narrow_uv, &denied, true).await;
+    assert_eq!(
+        listed.ran(call("uv run ruff check .")).await["stdout"],
+        "uv run ruff check .\n"
+    );
     for (entries, denied, reads) in [
         (&narrow, &none, true),
         (&free, &denied, true),

@@ -1,8 +1,6 @@
 //! Programs that run another one in the environment of a project, where an entry for the project's interpreter lets the agent do
 //! as much anyway (D2).
 
-use std::path::Path;
-
 use super::{
     MatchKind,
     coverage::{Candidate, Need},
@@ -10,14 +8,18 @@ use super::{
     keeps::{LimitsFrom, limits_anything},
     work::Work,
 };
-use crate::command::{Executable, Rule, paths, syntax::Word};
+use crate::command::{
+    DirectoryTrust, Executable, Rule, delegation, inline_eval, names::without_version, paths, syntax::Word,
+};
 
 /// Why an entry for the runner needs no arguments.
-pub(super) const NOTE: &str = "the agent may run any code of the interpreter by an entry for it, so that the entry for this program covers it too";
+const NOTE: &str = "the agent may run any code of the interpreter by an entry for it, so that the entry for this program covers it too";
 
 /// A program that runs others for a project.
 struct Runner {
     program: &'static str,
+    /// What else its file may be called.
+    file: &'static str,
     /// The word behind its name that makes it do so.
     subcommand: Option<&'static str>,
     /// Options that may stand before the program: they choose among the project's own groups, or forbid work.
@@ -26,21 +28,38 @@ struct Runner {
     options: &'static [&'static str],
     /// The interpreters of which one has to be free.
     interpreters: &'static [&'static str],
-    /// Where the program has to lie, below the directory of the call or one above it: it comes before all others there. Another one is
-    /// none of the project.
+    /// What makes the directory of the call the project's, and where its programs lie. Another program is none of the project.
+    project: &'static [&'static str],
     place: &'static str,
-    /// The ending of a name that is a script for the interpreter instead.
+    /// The ending of a file in the directory of the call that is a script for the interpreter instead.
     script: Option<&'static str>,
+    /// Whether it fetches a program that is gone when it looks.
+    fetches: bool,
 }
 
 const PYTHON: &[&str] = &["python3", "python"];
 const VENV: &str = ".venv/bin";
-/// So many directories from that of the call upwards may be the project's.
-const PROJECT_DIRECTORIES: usize = 8;
+/// Variables that lead a runner to another project, or to another environment of it.
+const LEADING: &[&str] = &[
+    "VIRTUAL_ENV",
+    "CONDA_PREFIX",
+    "UV_PROJECT",
+    "UV_PROJECT_ENVIRONMENT",
+    "UV_WORKING_DIR",
+    "UV_WORKING_DIRECTORY",
+    "UV_NO_PROJECT",
+    "POETRY_VIRTUALENVS_IN_PROJECT",
+    "POETRY_PROJECT",
+    "PIPENV_PIPFILE",
+    "PIPENV_VENV_IN_PROJECT",
+    "NPM_CONFIG_PREFIX",
+    "npm_config_prefix",
+];
 
 const RUNNERS: [Runner; 4] = [
     Runner {
         program: "uv",
+        file: "uv",
         subcommand: Some("run"),
         flags: &[
             "-q",
@@ -56,54 +75,66 @@ const RUNNERS: [Runner; 4] = [
         ],
         options: &["--extra", "--group", "--package"],
         interpreters: PYTHON,
+        project: &["pyproject.toml", ".venv/pyvenv.cfg"],
         place: VENV,
         script: Some(".py"),
+        fetches: false,
     },
     Runner {
         program: "poetry",
+        file: "poetry",
         subcommand: Some("run"),
         flags: &[],
         options: &[],
         interpreters: PYTHON,
+        project: &["pyproject.toml", ".venv/pyvenv.cfg"],
         place: VENV,
         script: None,
+        fetches: false,
     },
     Runner {
         program: "pipenv",
+        file: "pipenv",
         subcommand: Some("run"),
         flags: &[],
         options: &[],
         interpreters: PYTHON,
+        project: &["Pipfile", ".venv/pyvenv.cfg"],
         place: VENV,
         script: None,
+        fetches: false,
     },
     Runner {
         program: "npx",
+        file: "npx-cli.js",
         subcommand: None,
         flags: &["--no", "--no-install"],
         options: &[],
         interpreters: &["node"],
+        project: &["package.json"],
         place: "node_modules/.bin",
         script: None,
+        fetches: true,
     },
 ];
 
 impl Runner {
-    /// The program that it is told to run.
-    fn told<'w>(&self, arguments: &[&'w str]) -> Option<&'w str> {
-        let mut words = arguments.iter();
-        if let Some(subcommand) = self.subcommand
-            && words.next() != Some(&subcommand)
-        {
-            return None;
-        }
+    /// The program that it is told to run, and the words behind it.
+    fn told<'s, 'w>(&self, arguments: &'s [&'w str]) -> Option<(&'w str, &'s [&'w str])> {
+        let mut rest = match self.subcommand {
+            Some(subcommand) => match arguments {
+                [first, rest @ ..] if *first == subcommand => rest,
+                _ => return None,
+            },
+            None => arguments,
+        };
         loop {
-            let word = *words.next()?;
-            if self.options.contains(&word) {
-                words.next()?;
-            } else if !self.flags.contains(&word) {
-                return Some(word).filter(|name| is_name(name));
-            }
+            rest = match rest {
+                [option, _, behind @ ..] if self.options.contains(option) => behind,
+                [flag, behind @ ..] if self.flags.contains(flag) => behind,
+                [name, behind @ ..] => return is_name(name).then_some((*name, behind)),
+                [] => return None,
+            };
         }
     }
 }
@@ -115,25 +146,38 @@ fn is_name(word: &str) -> bool {
 }
 
 impl Evaluation<'_> {
-    /// Whether the call has a runner run a program of the project, and an entry lets the agent run any code of the interpreter.
-    /// Whatever the runner fetches, builds and starts, such code could.
-    pub(super) fn runs_for_project(&mut self, work: &mut Work<'_>) -> bool {
-        if !self.policy.grammar.project_runners || !self.rules.holds(Rule::D2, self.is_for_project(work)) {
-            return false;
+    /// What is needed of entries for a call that only entries with arguments cover, `need` of them: less where a runner runs a program
+    /// of the project, and an entry lets the agent run any code of the interpreter. Whatever the runner fetches, builds and
+    /// starts, such code could.
+    pub(super) fn needed(&mut self, work: &mut Work<'_>, need: Need) -> Need {
+        let is_lifted = self.policy.grammar.project_runners
+            && self.cover(work, need).is_err()
+            && self.cover(work, Need::Program).is_ok()
+            && self.rules.holds(Rule::D2, self.is_for_project(work));
+        if !is_lifted {
+            return need;
         }
         // Deny rules do not see what the project makes of the name.
         self.opaque = true;
         work.notes.push(NOTE);
-        true
+        Need::Program
     }
 
     fn is_for_project(&self, work: &Work<'_>) -> bool {
         let Some(executable) = work.executable() else {
             return false;
         };
-        let name = paths::base_name(&executable.resolved);
-        let mut runners = RUNNERS.iter().filter(|runner| runner.program == name);
-        let arguments = work.arguments();
+        // A link of that name may lead to any program.
+        let names = executable.names();
+        let is_it = |runner: &&Runner| {
+            paths::base_name(&executable.resolved) == runner.program
+                && names
+                    .iter()
+                    .all(|name| *name == runner.program || *name == runner.file)
+        };
+        let Some(runner) = RUNNERS.iter().find(is_it) else {
+            return false;
+        };
         // What such a program reads there may be code.
         let takes_input = work.context.reads_pipe
             || self.request.input.is_open()
@@ -142,38 +186,45 @@ impl Evaluation<'_> {
                 .redirections
                 .iter()
                 .any(|redirection| redirection.descriptor() == 0);
+        let arguments = work.arguments();
+        let Some((told, behind)) = runner.told(&arguments) else {
+            return false;
+        };
         !takes_input
             && work.has_literal_arguments()
-            && runners.any(|runner| {
-                let told = runner.told(&arguments);
-                told.is_some_and(|told| {
-                    (runner.script.is_some_and(|ending| told.ends_with(ending))
-                        || self.is_installed(work, runner.place, told))
-                        && runner.interpreters.iter().any(|name| self.is_free(name, work))
-                })
-            })
+            && (work.context.files_are_seen || !runner.fetches)
+            && !LEADING.iter().any(|variable| self.lookup.is_set(variable))
+            && !(self.policy.strict_inline_eval && inline_eval::inline_eval(&[told], behind).is_some())
+            && !self.writes_deciding(work, &delegation::read(&[told], behind).outputs)
+            && self.is_of_project(work, runner, told)
+            && runner.interpreters.iter().any(|name| self.is_free(name, work))
     }
 
-    fn is_installed(&self, work: &Work<'_>, place: &str, name: &str) -> bool {
-        let directory = self.real_directory(work.context.directory);
-        directory.is_some_and(|directory| {
-            Path::new(&directory)
-                .ancestors()
-                .take(PROJECT_DIRECTORIES)
-                .map(|project| project.join(place).join(name))
-                .any(|file| {
-                    file.to_str()
-                        .is_some_and(|file| self.lookup.inspect(file).is_some())
-                })
-        })
+    /// Whether the directory of the call is the project's, and the program one of its own, which nobody else can have put there.
+    fn is_of_project(&self, work: &Work<'_>, runner: &Runner, told: &str) -> bool {
+        let Some(directory) = self.real_directory(work.context.directory) else {
+            return false;
+        };
+        let is_there = |path: &str| {
+            self.lookup
+                .real(&paths::join_normalised(&directory, path))
+                .is_some()
+        };
+        let place = paths::join_normalised(&directory, runner.place);
+        let is_script = runner.script.is_some_and(|ending| told.ends_with(ending)) && is_there(told);
+        runner.project.iter().all(|file| is_there(file))
+            && self.lookup.directory_trust(&directory) == DirectoryTrust::Ours
+            && self.lookup.directory_trust(&place) == DirectoryTrust::Ours
+            && (is_script || self.lookup.inspect(&format!("{place}/{told}")).is_some())
     }
 
-    /// Whether an entry covers this program with any arguments, and keeps it from nothing.
+    /// Whether an entry covers this interpreter with any arguments, and keeps it from nothing.
     fn is_free(&self, name: &str, work: &Work<'_>) -> bool {
         let word = Word::literal(name, work.span());
         let Ok(executable) = Executable::resolve_under(self.rules, &word, None, self.lookup) else {
             return false;
         };
+        let is_interpreter = |name: &&str| matches!(without_version(name), "python" | "node" | "nodejs");
         let found = self.coverage().find(&Candidate {
             typed: name,
             executable: Some(&executable),
@@ -185,13 +236,14 @@ impl Evaluation<'_> {
             directory: None,
             need: Need::Program,
         });
-        found.is_ok_and(|cover| {
-            cover.matched.kind == MatchKind::Allowlist
-                && match &cover.limits {
-                    LimitsFrom::Cover(said) => !said.as_ref().is_some_and(limits_anything),
-                    LimitsFrom::Nothing => true,
-                    LimitsFrom::Question | LimitsFrom::Payload(_) => false,
-                }
-        })
+        executable.names().iter().all(is_interpreter)
+            && found.is_ok_and(|cover| {
+                cover.matched.kind == MatchKind::Allowlist
+                    && match &cover.limits {
+                        LimitsFrom::Cover(said) => !said.as_ref().is_some_and(limits_anything),
+                        LimitsFrom::Nothing => true,
+                        LimitsFrom::Question | LimitsFrom::Payload(_) => false,
+                    }
+            })
     }
 }

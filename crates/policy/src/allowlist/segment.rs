@@ -435,11 +435,7 @@ impl Evaluation<'_> {
                     return self.with_command(work, inner);
                 }
                 self.scan(&mut work);
-                let need = if self.runs_for_project(&mut work) {
-                    Need::Program
-                } else {
-                    Need::Arguments
-                };
+                let need = self.needed(&mut work, Need::Arguments);
                 let reason = (Code::Carrier, "W2", "a program that runs another");
                 self.evaluate_entries_for(work, Some(reason), need)
             }
@@ -515,12 +511,10 @@ impl Evaluation<'_> {
             && reading.delegation != Delegation::Unknown
             && reading.knows_outputs
             && work.context.depth == 0;
-        let need = if !writes_deciding && self.runs_for_project(&mut work) {
-            Need::Program
-        } else if may_be_kept {
-            Need::ArgumentsOrStarts
-        } else {
-            Need::Arguments
+        let need = match (writes_deciding, may_be_kept) {
+            (true, _) => Need::Arguments,
+            (false, true) => self.needed(&mut work, Need::ArgumentsOrStarts),
+            (false, false) => self.needed(&mut work, Need::Arguments),
         };
         self.evaluate_entries_for(work, Some(reason), need)
     }
