@@ -19,6 +19,7 @@ use countersign_nodes::{
 use countersign_policy::{layers::Layer, preset::PresetReach};
 use countersign_sys::clock::{Clock, Ids};
 use sd_notify::NotifyState;
+use tokio_util::sync::CancellationToken;
 
 use super::{EngineRoom, Opened, Prepared, StartError};
 use crate::lifecycle::{self, Signals, Stop};
@@ -38,7 +39,7 @@ pub enum NodeError {
 }
 
 /// Runs a node until it is told to stop, and stops it in order: what runs is killed and reported. `tell` hears of
-/// everything that people may want to know.
+/// everything that people may want to know. `gives_up` ends it as a signal does.
 ///
 /// # Errors
 /// [`NodeError`] when it could not start; stopping is no error.
@@ -48,6 +49,7 @@ pub async fn run_node(
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     tell: TellPeople,
+    gives_up: CancellationToken,
 ) -> Result<(), NodeError> {
     let signals = Signals::catch().map_err(|source| StartError::System {
         what: "signals cannot be caught",
@@ -81,7 +83,7 @@ pub async fn run_node(
         node.tell_people(&NodeEvent::Policy(news));
     }
     lifecycle::notify(NotifyState::Ready);
-    let room = serve(&node, room, signals, &stop).await;
+    let room = serve(&node, room, signals, (&stop, &gives_up)).await;
     node.tell_people(&NodeEvent::Stopping);
     drop(node);
     room.close().await;
@@ -142,9 +144,17 @@ fn prompter(room: &EngineRoom, state_dir: &StateDir) -> Option<Arc<dyn Prompter>
     }
 }
 
-async fn serve(node: &NodeDaemon, room: EngineRoom, signals: Signals, stop: &Stop) -> EngineRoom {
+async fn serve(
+    node: &NodeDaemon,
+    room: EngineRoom,
+    signals: Signals,
+    (stop, gives_up): (&Stop, &CancellationToken),
+) -> EngineRoom {
     let work = async {
-        stop.drain.cancelled().await;
+        tokio::select! {
+            () = stop.drain.cancelled() => {}
+            () = gives_up.cancelled() => {}
+        }
         lifecycle::notify(NotifyState::Stopping);
         node.withdraw_questions();
         room.engine.kill_all().await;

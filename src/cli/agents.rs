@@ -21,6 +21,7 @@ use super::{
     exit::ExitStatus,
     failure::Failure,
     layout::{Layout, Listing},
+    moment,
     table::Table,
     value,
 };
@@ -95,7 +96,7 @@ pub(crate) async fn run(context: &Context, command: AgentsCommand) -> Result<Exi
                 Format::People => context.console.line(&format!(
                     "{} is muted until {}; countersign agents unmute {} ends that",
                     muted.agent_id,
-                    value::local(muted.until_ms),
+                    moment::with_zone(muted.until_ms),
                     muted.agent_id
                 ))?,
             }
@@ -114,11 +115,11 @@ pub(crate) async fn run(context: &Context, command: AgentsCommand) -> Result<Exi
             let line = match (of(&agent), of(EVERY_AGENT)) {
                 (Some(held), _) => format!(
                     "{who} stays muted until {} unless what you changed is accepted: countersign policy diff",
-                    value::local(held.until_ms)
+                    moment::with_zone(held.until_ms)
                 ),
                 (None, Some(all)) => format!(
                     "{who} stays muted until {}, as every agent is; countersign agents unmute '*' ends that",
-                    value::local(all.until_ms)
+                    moment::with_zone(all.until_ms)
                 ),
                 (None, None) => format!("{who} may ask again"),
             };

@@ -23,7 +23,7 @@ use super::{
     duration::clock_face,
     exit::ExitStatus,
     failure::Failure,
-    question,
+    moment, question,
     table::Table,
     value,
 };
@@ -153,7 +153,7 @@ fn confirm(console: Console, count: usize) -> Result<(), Failure> {
         return Err(
             refuse("an allow by filters has to be confirmed, and here is no terminal")
                 .exit(ExitStatus::USAGE)
-                .hint("--yes confirms it"),
+                .advice("--yes confirms it"),
         );
     }
     console.progress(&format!("Allow these {count} once? [y/N] "));
@@ -197,7 +197,7 @@ pub(super) fn decided_line(decided: &DecidedBody) -> String {
     match (remembered, rule, no_rule) {
         (_, Some(rule), _) => {
             let until = match rule.expires_at_ms {
-                Some(until) => format!("until {}", value::local(UnixMillis::new(until))),
+                Some(until) => format!("until {}", moment::with_zone(UnixMillis::new(until))),
                 None => "any more".to_owned(),
             };
             let what = if rule.questions {

@@ -31,7 +31,7 @@ use super::{
     explain,
     failure::Failure,
     follow, ids,
-    layout::Layout,
+    layout::{self, Layout},
     moment::Period,
     question, state,
     table::Table,
@@ -122,7 +122,7 @@ pub(crate) struct ListArgs {
     #[command(flatten)]
     layout: Layout,
     /// At most this many
-    #[arg(long, default_value_t = MOST_LISTED)]
+    #[arg(long, default_value_t = MOST_LISTED, value_parser = layout::parse_limit)]
     limit: usize,
 }
 
@@ -130,7 +130,7 @@ pub(crate) struct ListArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct ResolveArgs {
     /// Ids of questions, or unique parts of 8 characters or more; then the answer: allow-once, allow-always or deny
-    #[arg(required = true, value_name = "ID", add = candidates::approvals())]
+    #[arg(required = true, value_name = "ID", add = candidates::approvals_and_decisions())]
     words: Vec<String>,
     #[command(flatten)]
     filters: ResolveFilters,
@@ -251,7 +251,7 @@ pub(crate) async fn deny(
 #[derive(Debug, clap::Args)]
 struct ResolveFilters {
     /// Instead of ids: pending, every question that waits
-    #[arg(long)]
+    #[arg(long, add = candidates::waiting())]
     status: Option<String>,
     /// Instead of ids: this agent's
     #[arg(long, value_name = "ID", add = candidates::agents())]
@@ -260,7 +260,7 @@ struct ResolveFilters {
     #[arg(long, value_name = "KEY")]
     session: Option<SessionKey>,
     /// With a filter: at most this many, the newest (500 unless given)
-    #[arg(long)]
+    #[arg(long, value_parser = layout::parse_limit)]
     limit: Option<usize>,
 }
 

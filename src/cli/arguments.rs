@@ -1,6 +1,7 @@
 //! The command line as clap reads it. Each subcommand's arguments live in that subcommand's file.
 
 use clap::CommandFactory as _;
+use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter};
 
 use super::{
     agents::AgentsCommand,
@@ -104,7 +105,74 @@ pub(crate) fn command_line() -> clap::Command {
         "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{}\n{GLOBAL_OPTIONS}:\n{{options}}{{after-help}}",
         groups.join("\n")
     );
-    rewrapped(command.help_template(template))
+    let command = with_telling_options(command.help_template(template));
+    rewrapped(with_known_words(command, false))
+}
+
+/// The options of all commands that say nothing to some. There they are taken all the same, but not listed.
+const SAY_NOTHING: &[(&str, &[&str])] = &[
+    ("init", &["url", "token"]),
+    ("serve", &["url", "token"]),
+    ("runner", &["url", "token", "json"]),
+    ("demo", &["url", "token", "state_dir"]),
+    ("node", &["url", "token"]),
+    ("hook", &["token", "json"]),
+    ("mcp", &["json"]),
+    ("check-gateway", &["url", "state_dir"]),
+    ("openapi", &["url", "token", "state_dir", "json", "color"]),
+    ("completions", &["url", "token", "state_dir", "json", "color"]),
+    ("man", &["url", "token", "state_dir", "color"]),
+    ("version", &["url", "token", "state_dir", "color"]),
+];
+
+/// The same with the options of all commands listed only where they mean something.
+fn with_telling_options(mut command: clap::Command) -> clap::Command {
+    let globals: Vec<clap::Arg> = command
+        .get_arguments()
+        .filter(|argument| argument.is_global_set())
+        .cloned()
+        .collect();
+    for (name, say_nothing) in SAY_NOTHING {
+        let hidden = globals
+            .iter()
+            .filter(|argument| say_nothing.contains(&argument.get_id().as_str()))
+            .map(|argument| argument.clone().hide(true));
+        let hidden: Vec<clap::Arg> = hidden.collect();
+        command = command.mut_subcommand(name, |below| below.args(hidden));
+    }
+    // Only lists go through a pager.
+    let pager = globals
+        .into_iter()
+        .find(|argument| argument.get_id() == "no_pager");
+    match pager {
+        Some(pager) => command.mut_subcommands(|below| without_pager(below, &pager.clone().hide(true))),
+        None => command,
+    }
+}
+
+/// The same with the words that options take, for completion. What has candidates of its own keeps them.
+fn with_known_words(command: clap::Command, is_policy: bool) -> clap::Command {
+    let inherits = is_policy && command.get_name() == "set";
+    let is_policy = command.get_name() == "policy";
+    let command = command.mut_args(|argument| {
+        let has_own =
+            argument.get::<ArgValueCandidates>().is_some() || argument.get::<ArgValueCompleter>().is_some();
+        match candidates::of_option(argument.get_id().as_str(), inherits) {
+            Some(words) if !has_own && argument.get_action().takes_values() => argument.add(words),
+            Some(_) | None => argument,
+        }
+    });
+    command.mut_subcommands(|below| with_known_words(below, is_policy))
+}
+
+fn without_pager(command: clap::Command, hidden: &clap::Arg) -> clap::Command {
+    if command.has_subcommands() {
+        return command.mut_subcommands(|below| without_pager(below, hidden));
+    }
+    let is_list = command
+        .get_arguments()
+        .any(|argument| argument.get_id() == "wide");
+    if is_list { command } else { command.arg(hidden) }
 }
 
 /// The same with each paragraph below the options on one line, so that it is broken once, where the terminal ends.
@@ -288,6 +356,56 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+
+    /// The options that a command lists.
+    fn listed(words: &[&str]) -> Vec<String> {
+        let mut command = command_line();
+        command.build();
+        let command = words.iter().fold(&command, |command, word| {
+            command.find_subcommand(word).expect("a command")
+        });
+        let shown = command.get_arguments().filter(|argument| !argument.is_hide_set());
+        let names = shown.filter_map(|argument| argument.get_long().map(str::to_owned));
+        names.collect()
+    }
+
+    #[test]
+    fn options_of_all_commands_are_listed_where_they_mean_something() {
+        let all = ["json", "color", "no-pager", "url", "token", "state-dir"];
+        let globals = |words: &[&str]| -> Vec<String> {
+            let listed = listed(words);
+            listed
+                .into_iter()
+                .filter(|name| all.contains(&name.as_str()))
+                .collect()
+        };
+        for (words, expected) in [
+            (&["runs", "list"][..], &all[..]),
+            (&["runs", "show"], &["json", "color", "url", "token", "state-dir"]),
+            (&["openapi"], &[]),
+            (&["completions"], &[]),
+            (&["man"], &["json"]),
+            (&["version"], &["json"]),
+            (&["demo"], &["json", "color"]),
+            (&["init"], &["json", "color", "state-dir"]),
+            (&["serve"], &["json", "color", "state-dir"]),
+            (&["node", "status"], &["json", "color", "state-dir"]),
+        ] {
+            let (mut found, mut expected) = (globals(words), expected.to_vec());
+            found.sort();
+            expected.sort_unstable();
+            assert_eq!(found, expected, "{words:?}");
+        }
+        // They are taken all the same: an environment of scripts may set them for every call.
+        for line in [
+            "openapi --url http://x --json",
+            "version --no-pager",
+            "node status --token x",
+        ] {
+            let words = std::iter::once("countersign").chain(line.split(' '));
+            command_line().try_get_matches_from(words).expect(line);
+        }
+    }
 
     #[test]
     fn every_command_is_in_one_group() {

@@ -23,7 +23,7 @@ use super::{
     discover::Role,
     exit::ExitStatus,
     failure::Failure,
-    layout::Layout,
+    layout::{self, Layout},
     moment::Period,
     state,
     table::Table,
@@ -98,7 +98,7 @@ pub(crate) struct ListArgs {
     #[arg(long)]
     oldest_first: bool,
     /// At most this many
-    #[arg(long, default_value_t = 500)]
+    #[arg(long, default_value_t = 500, value_parser = layout::parse_limit)]
     limit: usize,
 }
 
@@ -215,7 +215,7 @@ fn show_report(
             "audit-rewritten",
             format!("the audit record is not the one that the witness saw: {kind} at record {seq}"),
         )
-        .hint("the history was rewritten by a program that has the key; keep the witness and a copy of the ledger"));
+        .advice("the history was rewritten by a program that has the key; keep the witness and a copy of the ledger"));
     }
     if *kind == ProblemKind::Forgotten.as_str() {
         let which = target.as_ref().map_or("", |target| target.id.as_str());
@@ -227,8 +227,8 @@ fn show_report(
             ),
         )
         .hint(
-            "power was lost, or a file of the ledger; countersign runs list --status lost shows them, and countersign audit \
-             reset --reason TEXT begins a new record",
+            "countersign runs list --status lost   (shows them: power was lost, or a file of the ledger; countersign audit \
+             reset --reason TEXT begins a new record)",
         ));
     }
     let at = match target {
@@ -241,7 +241,7 @@ fn show_report(
         "audit-broken",
         format!("the audit record was tampered with: {}", value::visible(&at)),
     )
-    .hint("keep a copy of the ledger and of countersign/audit.head before anything else writes to them"))
+    .advice("keep a copy of the ledger and of countersign/audit.head before anything else writes to them"))
 }
 
 /// Where the ledger is. Broken settings do not matter here.
@@ -271,8 +271,12 @@ fn reset(context: &Context, reason: &str) -> Result<ExitStatus, Failure> {
         let cause = std::error::Error::source(&error)
             .map(|cause| format!(": {cause}"))
             .unwrap_or_default();
-        let hint = match &error {
-            audit::ResetError::IsWhole => "countersign audit verify --offline",
+        let failure = Failure::new(
+            "audit-not-reset",
+            format!("{error}{cause} ({})", ledger.display()),
+        );
+        let advice = match &error {
+            audit::ResetError::IsWhole => return failure.hint("countersign audit verify --offline"),
             audit::ResetError::Open(_)
             | audit::ResetError::Verify(_)
             | audit::ResetError::Keep { .. }
@@ -281,11 +285,7 @@ fn reset(context: &Context, reason: &str) -> Result<ExitStatus, Failure> {
                 "make room or repair the file, then reset again: the new chain may have begun"
             }
         };
-        Failure::new(
-            "audit-not-reset",
-            format!("{error}{cause} ({})", ledger.display()),
-        )
-        .hint(hint)
+        failure.advice(advice)
     })?;
     let audit::Reset {
         problem,
@@ -327,7 +327,7 @@ fn verify_file(context: &Context, witness: Option<&Path>) -> Result<ExitStatus, 
             "audit-unreadable",
             format!("{error}{cause} ({})", ledger.display()),
         )
-        .hint("has a server run on this state directory? --state-dir names another")
+        .advice("has a server run on this state directory? --state-dir names another")
     })?;
     let is_whole = verification.is_ok();
     let rewritten = witnessed.as_ref().and_then(|witnessed| witnessed.problem.clone());
@@ -359,7 +359,7 @@ fn read_witness(path: &Path) -> Result<Vec<audit::WitnessedHead>, Failure> {
             "witness-empty",
             format!("{} has no published heads", path.display()),
         )
-        .hint("heads are lines with: audit head SEQ HASH; or SEQ HASH alone"));
+        .advice("heads are lines with: audit head SEQ HASH; or SEQ HASH alone"));
     }
     Ok(heads)
 }

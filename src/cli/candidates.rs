@@ -200,6 +200,11 @@ pub(crate) fn approval_statuses() -> ArgValueCandidates {
     words(&["pending", "allowed", "denied", "expired", "cancelled", "all"])
 }
 
+/// The one state of questions that can be answered.
+pub(crate) fn waiting() -> ArgValueCandidates {
+    words(&["pending"])
+}
+
 /// What an answer may be remembered as.
 pub(crate) fn proposals() -> ArgValueCandidates {
     words(&["exact", "arguments", "program"])
@@ -219,6 +224,46 @@ pub(crate) fn event_types() -> ArgValueCompleter {
 /// Members that most of what is printed has, several with commas.
 pub(crate) fn members() -> ArgValueCompleter {
     several(&["id", "runId", "agentId", "status", "createdAtMs"])
+}
+
+/// The words that an option of this id takes, whichever command has it. `inherits`: it can also be taken away.
+pub(crate) fn of_option(id: &str, inherits: bool) -> Option<ArgValueCandidates> {
+    Some(match (id, inherits) {
+        ("security" | "ask_fallback", false) => words(&["deny", "allowlist", "full"]),
+        ("security" | "ask_fallback", true) => words(&["deny", "allowlist", "full", "inherit"]),
+        ("ask", false) => words(&["off", "on-miss", "always"]),
+        ("ask", true) => words(&["off", "on-miss", "always", "inherit"]),
+        ("auto_allow_skills", _) => words(&["true", "false", "inherit"]),
+        ("host", _) => words(&["auto", "sandbox", "gateway", "node"]),
+        ("stream", _) => words(&["stdout", "stderr"]),
+        ("policy", _) => presets(),
+        ("action", _) => ArgValueCandidates::new(|| {
+            let events = EventType::ALL.iter().map(|known| known.as_str());
+            let alone = [
+                "token.created",
+                "token.revoked",
+                "token.accepted",
+                "login",
+                "login.failed",
+                "login.revoked",
+            ];
+            events.chain(alone).map(CompletionCandidate::new).collect()
+        }),
+        _ => return None,
+    })
+}
+
+/// Ids of questions, and then what can be answered.
+pub(crate) fn approvals_and_decisions() -> ArgValueCompleter {
+    let ids = approvals();
+    ArgValueCompleter::new(move |typed: &OsStr| {
+        let typed_text = typed.to_str().unwrap_or_default();
+        let decisions = ["allow-once", "allow-always", "deny"].into_iter();
+        let decisions = decisions.filter(|word| word.starts_with(typed_text));
+        let mut found = ids.complete(typed);
+        found.extend(decisions.map(CompletionCandidate::new));
+        found
+    })
 }
 
 fn words(known: &'static [&'static str]) -> ArgValueCandidates {

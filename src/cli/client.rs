@@ -103,7 +103,7 @@ impl Client {
             .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
             .ok_or_else(|| {
                 Failure::usage(format!("{place} is not an http:// or https:// URL"))
-                    .hint("e.g. --url http://127.0.0.1:18790")
+                    .hint("countersign --url http://127.0.0.1:18790 status")
             })?;
         if base.scheme() == "http" {
             // Nothing is there to verify, and the authorities of the system need not be read or even be there.
@@ -113,7 +113,7 @@ impl Client {
             let cause = root_cause(&error);
             let failure = Failure::new("client", format!("the HTTP client cannot be made: {cause}"));
             if base.scheme() == "https" {
-                failure.hint(TRUST)
+                failure.advice(TRUST)
             } else {
                 failure
             }
@@ -414,7 +414,7 @@ impl Client {
         let cause = root_cause(error);
         if let Some(error) = tls_error(error) {
             return Failure::unavailable(format!("no secure connection to the server at {place}: {error}"))
-                .hint(hint_at(error));
+                .advice(advice_at(error));
         }
         let failure = if error.is_connect() {
             Failure::unavailable(format!("the server at {place} cannot be reached: {cause}"))
@@ -423,7 +423,7 @@ impl Client {
         } else {
             Failure::connection_lost(format!("the connection to the server at {place} broke: {cause}"))
         };
-        failure.hint("is it running? `countersign serve`")
+        failure.hint("countersign serve   (starts one)")
     }
 }
 
@@ -495,14 +495,14 @@ fn tls_error(error: &reqwest::Error) -> Option<&rustls::Error> {
 }
 
 /// How you fix a TLS failure that has an answer.
-fn hint_at(error: &rustls::Error) -> &'static str {
+fn advice_at(error: &rustls::Error) -> &'static str {
     use rustls::{AlertDescription, Error};
     if let Error::InvalidCertificate(_) = error {
         TRUST
     } else if let Error::InvalidMessage(_) = error {
         "does it speak TLS there? try http:// for a server without"
     } else if let Error::AlertReceived(AlertDescription::CertificateRequired) = error {
-        "it asks for a client certificate ([tls] client_ca); on its own machine, leave --url away and use its socket"
+        "it asks for a client certificate ([tls] client_ca); on its own machine, leave --url out and use its socket"
     } else {
         "see the log of the server, with [telemetry] log_filter = \"debug\""
     }

@@ -33,7 +33,8 @@ use super::{
   countersign config unset tools.exec.ask
 
 A value is JSON5, or a word that stands for itself. The text before a change is kept as
-openclaw.json.bak. A running server reads the change before its next decision.")]
+openclaw.json.bak. `set` and `unset` say whether the running server has the change in force, or
+holds it because it would allow more: `countersign policy accept` lets that take effect.")]
 pub(crate) enum ConfigCommand {
     /// List every setting in force with its origin, of both files
     #[command(after_help = "Examples:
@@ -89,18 +90,23 @@ pub(crate) fn run(context: &Context, command: ConfigCommand) -> Result<ExitStatu
                 path: path.clone(),
                 value,
             };
-            match change(context, &state_dir, set(read)) {
+            let done = match change(context, &state_dir, set(read)) {
                 // What reads as a number or a list may be meant as a text, such as a node that is called 7.
                 Err(Unchanged::Edit(EditError::Rejected(first))) if as_text => {
-                    change(context, &state_dir, set(Value::from(value)))
-                        .map_err(|_as_text| Unchanged::Edit(EditError::Rejected(first)))?;
+                    change(context, &state_dir, set(Value::from(value.clone())))
+                        .map_err(|_as_text| Unchanged::Edit(EditError::Rejected(first)))
                 }
-                other => other?,
-            }
+                other => other,
+            };
+            let changed = done.map_err(|unchanged| unchanged.of_edit(&path, Some(&value)))?;
+            report(context, &state_dir, &path, changed)?;
         }
         ConfigCommand::Unset { path } => {
             let path = parse_path(&path)?;
-            change(context, &state_dir, KeyEdit::Unset { path })?;
+            let edit = KeyEdit::Unset { path: path.clone() };
+            let done = change(context, &state_dir, edit);
+            let changed = done.map_err(|unchanged| unchanged.of_edit(&path, None))?;
+            report(context, &state_dir, &path, changed)?;
         }
     }
     Ok(ExitStatus::SUCCESS)
@@ -137,8 +143,9 @@ fn of_files(
         SettingsStore::load(state_dir.clone(), &StartOptions::default(), environment)
             .map(|store| store.current().values.clone())
     } else {
-        let text = config_text(state_dir)
-            .map_err(|problem| Failure::new("config", format!("openclaw.json: {problem}")))?;
+        let text = config_text(state_dir).map_err(|problem| {
+            Failure::new("config", format!("openclaw.json: {problem}")).exit(ExitStatus::CONFIG)
+        })?;
         config_values(text.as_deref(), state_dir)
     }
     .map_err(|problems| not_valid(&problems))?;
@@ -292,8 +299,8 @@ enum Unchanged {
     Refused(Failure),
 }
 
-/// A guard rail as for the operator's token: see `discover`.
-fn change(context: &Context, state_dir: &StateDir, edit: KeyEdit) -> Result<(), Unchanged> {
+/// Changes the file, and says whether it was another before. A guard rail as for the operator's token: see `discover`.
+fn change(context: &Context, state_dir: &StateDir, edit: KeyEdit) -> Result<bool, Unchanged> {
     if context.environment.get("OPENCLAW_SHELL").as_deref() == Some("exec") {
         return Err(Unchanged::Refused(
             Failure::new(
@@ -301,38 +308,143 @@ fn change(context: &Context, state_dir: &StateDir, edit: KeyEdit) -> Result<(), 
                 "the configuration is not changed from inside a command that an agent runs (OPENCLAW_SHELL=exec)",
             )
             .exit(ExitStatus::DENIED)
-            .hint("run this in a terminal of your own"),
+            .advice("run this in a terminal of your own"),
         ));
     }
     state_dir.prepare().map_err(|error| {
         Unchanged::Refused(Failure::new("state-dir", error.to_string()).exit(ExitStatus::CONFIG))
     })?;
     let held = ConfigFile::hold(state_dir).map_err(Unchanged::File)?;
-    let path = edit.path().to_string();
     let edited = config_edit(held.text(), &[edit], state_dir).map_err(Unchanged::Edit)?;
     if edited.changed {
         let staged = held.stage(&edited.text).map_err(Unchanged::File)?;
         staged.commit().map_err(Unchanged::File)?;
     }
-    report(context, &path, edited.changed).map_err(Unchanged::Refused)?;
-    if edited.changed && state_dir.countersign().join("server.json").exists() {
-        context.console.note(
-            "a server that runs takes it over at once, and holds what would allow more: countersign policy diff",
-        );
+    Ok(edited.changed)
+}
+
+/// What a running server makes of a key as the file has it now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Effect {
+    /// Every call is decided by it.
+    InForce,
+    /// It would allow more, so a person accepts it first.
+    Held,
+    /// It is read, and does nothing in this version.
+    Nothing,
+    /// No server says it.
+    Unknown,
+}
+
+impl Effect {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::InForce => "in-force",
+            Self::Held => "held",
+            Self::Nothing => "nothing",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    const fn in_words(self) -> &'static str {
+        match self {
+            Self::InForce => "in force",
+            Self::Held => "held, since it would allow more",
+            Self::Nothing => "it does nothing in this version",
+            Self::Unknown => "no server runs",
+        }
+    }
+
+    /// By what the server has at a path.
+    fn of(found: &Part) -> Self {
+        let all = match found {
+            Part::Key(one) => std::slice::from_ref(&**one),
+            Part::Group(several) => several.as_slice(),
+        };
+        if all.iter().any(|setting| setting.waiting.is_some()) {
+            Self::Held
+        } else if !all.is_empty() && all.iter().all(|setting| !setting.effective) {
+            Self::Nothing
+        } else {
+            Self::InForce
+        }
+    }
+}
+
+/// Says what became of the change, as the server of the state directory has it.
+fn report(context: &Context, state_dir: &StateDir, path: &KeyPath, changed: bool) -> Result<(), Failure> {
+    let shown = in_force::of_the_own_server(context);
+    let effect = match &shown {
+        Ok(shown) => part(&shown.items, path).map_or(Effect::Unknown, |found| Effect::of(&found)),
+        Err(SettingsSource::Server | SettingsSource::Files { .. }) => Effect::Unknown,
+    };
+    let key = path.to_string();
+    if context.console.format() == Format::Json {
+        return context
+            .console
+            .document(&json!({"path": key, "changed": changed, "effect": effect.as_str()}));
+    }
+    let what = if changed { "changed" } else { "already so" };
+    // Where no server has ever run there is nothing to tell of one.
+    let has_run = state_dir.countersign().join("server.json").exists();
+    let line = match effect {
+        Effect::Unknown if !has_run => what.to_owned(),
+        Effect::Unknown if shown.is_ok() => {
+            format!("{what}, and the server does not say whether it is in force")
+        }
+        Effect::InForce | Effect::Held | Effect::Nothing | Effect::Unknown => {
+            format!("{what}, {}", effect.in_words())
+        }
+    };
+    context
+        .console
+        .line(&format!("{}: {line}", value::visible(&key)))?;
+    if effect == Effect::Held {
+        context
+            .console
+            .hint("countersign policy diff   (shows what it would allow)");
+        context
+            .console
+            .hint("countersign policy accept   (lets it take effect)");
     }
     Ok(())
 }
 
-fn report(context: &Context, path: &str, changed: bool) -> Result<(), Failure> {
-    match context.console.format() {
-        Format::Json => context
-            .console
-            .document(&json!({"path": path, "changed": changed})),
-        Format::People => {
-            let what = if changed { "changed" } else { "already so" };
-            context.console.line(&format!("{}: {what}", value::visible(path)))
+impl Unchanged {
+    /// Why an edit failed, for the person who typed it. `value` is what a key was to be.
+    fn of_edit(self, path: &KeyPath, value: Option<&str>) -> Failure {
+        match self {
+            Self::Edit(EditError::UnknownKey { path, nearest }) if !is_server_setting(&path) => {
+                let hint = match value {
+                    Some(value) => {
+                        format!(
+                            "countersign config set {} {}",
+                            value::quoted(&nearest),
+                            value::quoted(value)
+                        )
+                    }
+                    None => format!("countersign config unset {}", value::quoted(&nearest)),
+                };
+                Failure::usage(format!("{path}: no such key")).hint(hint)
+            }
+            // What the file has already is no fault of the call.
+            Self::Edit(EditError::Rejected(problems)) if is_about(&problems, path) => {
+                not_valid(&problems).exit(ExitStatus::USAGE)
+            }
+            other @ (Self::Edit(_) | Self::File(_) | Self::Refused(_)) => other.into(),
         }
     }
+}
+
+/// Whether each problem is one of the key that is at this path, or of a part of it.
+fn is_about(problems: &[SettingsProblem], path: &KeyPath) -> bool {
+    let path = path.to_string();
+    problems.iter().all(|problem| {
+        problem.key.as_deref().is_some_and(|key| {
+            key.strip_prefix(&path)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        })
+    })
 }
 
 impl From<Unchanged> for Failure {
@@ -344,23 +456,26 @@ impl From<Unchanged> for Failure {
                 if let Some(source) = std::error::Error::source(&error) {
                     text = format!("{text}: {source}");
                 }
-                Self::new("config", text)
+                Self::new("config", text).exit(ExitStatus::CONFIG)
             }
             Unchanged::Edit(EditError::UnknownKey { path, .. }) if is_server_setting(&path) => Self::usage(
                 format!("{path}: a setting of countersign.toml, not of openclaw.json"),
             )
-            .hint("edit countersign.toml; `countersign config list` says what waits for a restart"),
+            .hint("countersign config list   (has what waits for a restart, once that file is edited)"),
             Unchanged::Edit(EditError::UnknownKey { path, nearest }) => {
-                Self::usage(format!("{path}: no such key")).hint(format!("did you mean {nearest}?"))
+                Self::usage(format!("{path}: no such key"))
+                    .hint(format!("countersign config get {}", value::quoted(&nearest)))
             }
             Unchanged::Edit(EditError::Rejected(problems)) => not_valid(&problems),
+            Unchanged::Edit(error @ EditError::Unreadable(_)) => {
+                Self::new("config", error.to_string()).exit(ExitStatus::CONFIG)
+            }
             Unchanged::Edit(
-                error @ (EditError::Unreadable(_)
-                | EditError::NoSuchPlace { .. }
+                error @ (EditError::NoSuchPlace { .. }
                 | EditError::ReservedName { .. }
                 | EditError::NotOurs { .. }
                 | EditError::Path(_)),
-            ) => Self::new("config", error.to_string()),
+            ) => Self::new("config", error.to_string()).exit(ExitStatus::USAGE),
         }
     }
 }
@@ -373,5 +488,5 @@ fn not_valid(problems: &[SettingsProblem]) -> Failure {
             None => problem.problem.to_string(),
         })
         .collect();
-    Failure::new("config", lines.join("; "))
+    Failure::new("config", lines.join("; ")).exit(ExitStatus::CONFIG)
 }

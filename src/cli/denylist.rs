@@ -145,7 +145,7 @@ async fn list(context: &Context, client: &Client, owner: &Owner, layout: Layout)
     if owner.is_every_agent() && !layout.is_names() {
         context
             .console
-            .hint("`countersign denylist list --agent ID` lists the rules that bind one agent alone");
+            .hint("countersign denylist list --agent ID   (the rules that bind one agent alone)");
     }
     let ids = items.iter().map(|rule| rule.id.as_str());
     let nothing = format!("{} has no deny rules", owner.in_words());

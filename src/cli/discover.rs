@@ -116,7 +116,7 @@ fn address_in(state_dir: &StateDir) -> Result<Address, Failure> {
                 "no server runs on the state directory {}",
                 state_dir.root().display()
             ))
-            .hint("start one with `countersign serve`, or name one with --url or --state-dir"));
+            .hint("countersign serve   (starts one; --url or --state-dir names another)"));
         }
         Err(error) => {
             return Err(Failure::unavailable(format!(
@@ -142,7 +142,7 @@ fn check_socket(path: &Path) -> Result<(), Failure> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Err(
                 Failure::unavailable("the server is gone without having stopped cleanly")
-                    .hint("start it again with `countersign serve`"),
+                    .hint("countersign serve"),
             );
         }
         Err(error) => return Err(Failure::unavailable(format!("{}: {error}", path.display()))),
@@ -187,7 +187,7 @@ fn token_in(context: &Context, role: Role) -> Result<Secret, Failure> {
             format!("the token file {} cannot be used: {error}", path.display()),
         )
         .exit(ExitStatus::UNAVAILABLE)
-        .hint("give a token with --token or COUNTERSIGN_TOKEN")
+        .advice("give a token with --token or COUNTERSIGN_TOKEN")
     })?;
     let text = String::from_utf8(bytes)
         .map_err(|_not_text| Failure::new("no-token", format!("{} holds no token", path.display())))?;
@@ -204,7 +204,7 @@ pub(crate) fn refuse_inside_a_run(context: &Context) -> Result<(), Failure> {
             "the operator's token is not used from inside a command that an agent runs (OPENCLAW_SHELL=exec)",
         )
         .exit(ExitStatus::DENIED)
-        .hint("run this in a terminal of your own, or give a token with --token"));
+        .advice("run this in a terminal of your own, or give a token with --token"));
     }
     Ok(())
 }

@@ -9,6 +9,7 @@ use clap::{
 use clap_complete::CompleteEnv;
 
 use countersign_config::settings::{Environment, ProcessEnvironment};
+use countersign_domain::intended;
 
 use super::{
     agents, allowlist, apply_patch, approvals, approver,
@@ -21,7 +22,7 @@ use super::{
     failure::Failure,
     help, hook, init, login_link, man, mcp, node, nodes, openapi, policy, process, runner, runs,
     runtime::with_runtime,
-    serve, session, status, stop, token, version,
+    serve, session, status, stop, token, value, version,
 };
 
 /// Runs the command line of this process.
@@ -48,6 +49,11 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             let bytes = argument.as_encoded_bytes();
             bytes == b"--json" || bytes.starts_with(b"--json=")
         });
+    let typed: Vec<String> = arguments
+        .iter()
+        .skip(1)
+        .map(|argument| argument.to_string_lossy().into_owned())
+        .collect();
     let arguments = match parse(arguments) {
         Ok(arguments) => arguments,
         Err(error) => {
@@ -57,7 +63,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
                 Format::People
             };
             let console = Console::new(format, ColorChoice::Auto, environment.as_ref());
-            let exit = wrong_usage(&error, console);
+            let exit = wrong_usage(&error, &typed, console);
             // A hook that is configured wrongly must stop the command, and agents take one code only for that.
             let blocks = is_hook && exit == ExitStatus::USAGE;
             return if blocks { ExitStatus::BLOCKS } else { exit }.into();
@@ -136,7 +142,7 @@ fn run(context: &Context, command: Command) -> Result<ExitStatus, Failure> {
 }
 
 /// Help and version go to standard output; a wrong call becomes one line and a hint.
-fn wrong_usage(error: &clap::Error, console: Console) -> ExitStatus {
+fn wrong_usage(error: &clap::Error, line: &[String], console: Console) -> ExitStatus {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         // A reader that left (`countersign --help | head -1`) has what it wanted.
         drop(error.print());
@@ -146,11 +152,11 @@ fn wrong_usage(error: &clap::Error, console: Console) -> ExitStatus {
         let help = error.to_string();
         console.note(&help);
         let mut failure = Failure::usage("a subcommand is missing");
-        failure.hint = list_of(&help);
+        failure.hint = list_of(&help).or_else(|| Some(help_of(line)));
         console.failure(&failure);
         return ExitStatus::USAGE;
     }
-    let mut failure = usage_failure(&error.to_string());
+    let mut failure = usage_failure(error, line);
     if let Some((below, typed)) = typed(error)
         && let Some(known) = named_otherwise(&below, typed)
     {
@@ -238,35 +244,75 @@ fn first_named_otherwise(typed: &str) -> Option<&'static str> {
     })
 }
 
-/// clap's message has a first paragraph that says what is wrong, then tips and the usage line.
-fn usage_failure(rendered: &str) -> Failure {
-    let mut paragraphs = rendered.split("\n\n");
-    let what = paragraphs.next().unwrap_or_default();
+/// clap's message has a first paragraph that says what is wrong. The hint is the line that was probably wanted, or the help of the
+/// command.
+fn usage_failure(error: &clap::Error, line: &[String]) -> Failure {
+    let rendered = error.to_string();
+    let what = rendered.split("\n\n").next().unwrap_or_default();
     let what = what.strip_prefix("error: ").unwrap_or(what);
-    let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let what = what.split_whitespace().collect::<Vec<_>>().join(" ");
     // The words of a reader of numbers say nothing of what was expected.
     let what = what.replace("invalid digit found in string", "expected a whole number");
-    let mut failure = Failure::usage(one_line(&what));
-    let rest: Vec<&str> = paragraphs.collect();
-    let tip = rest
-        .iter()
-        .find_map(|paragraph| paragraph.trim_start().strip_prefix("tip: "));
-    let usage = rest
-        .iter()
-        .find_map(|paragraph| paragraph.strip_prefix("Usage: "));
-    failure.hint = match (tip, usage) {
-        (Some(tip), _) => Some(one_line(tip)),
-        (None, Some(usage)) => {
-            let forms: Vec<String> = usage
-                .lines()
-                .map(one_line)
-                .filter(|form| !form.is_empty())
-                .collect();
-            Some(format!("usage: {}; more with --help", forms.join(" or ")))
+    let hint = corrected(error, line).unwrap_or_else(|| help_of(line));
+    Failure::usage(what).hint(hint)
+}
+
+/// The help of the command that was called.
+fn help_of(line: &[String]) -> String {
+    let root = command_line();
+    let mut command = &root;
+    let mut words = vec!["countersign".to_owned()];
+    for word in line {
+        // Options and their values stand between the words of a command.
+        if let Some(below) = command.find_subcommand(word).filter(|_| word != "help") {
+            command = below;
+            words.push(below.get_name().to_owned());
         }
-        (None, None) => Some("more with --help".to_owned()),
+    }
+    words.push("--help".to_owned());
+    words.join(" ")
+}
+
+/// A longer line is not printed once more.
+const LONGEST_LINE: usize = 200;
+
+/// The line with what is known in the place of the word that is not.
+fn corrected(error: &clap::Error, line: &[String]) -> Option<String> {
+    let (wrong, right) = [
+        (ContextKind::InvalidSubcommand, ContextKind::SuggestedSubcommand),
+        (ContextKind::InvalidArg, ContextKind::SuggestedArg),
+        (ContextKind::InvalidValue, ContextKind::SuggestedValue),
+    ]
+    .into_iter()
+    .find_map(|(wrong, right)| Some((error.get(wrong)?, error.get(right)?)))?;
+    let ContextValue::String(wrong) = wrong else {
+        return None;
     };
-    failure
+    let right = if let ContextValue::String(right) = right {
+        right.as_str()
+    } else if let ContextValue::Strings(several) = right {
+        intended(wrong, several.iter().map(String::as_str))?
+    } else {
+        return None;
+    };
+    // A secret of the line is not printed.
+    if line.iter().any(|word| word.starts_with("--token")) {
+        return None;
+    }
+    let at = line
+        .iter()
+        .position(|word| word == wrong || word.split('=').any(|part| part == wrong))?;
+    let words = line.iter().enumerate().map(|(number, word)| {
+        let word = if number == at {
+            word.replacen(wrong.as_str(), right, 1)
+        } else {
+            word.clone()
+        };
+        value::quoted(&word)
+    });
+    let line = std::iter::once("countersign".to_owned()).chain(words);
+    let line = line.collect::<Vec<_>>().join(" ");
+    (line.chars().count() <= LONGEST_LINE && !line.chars().any(char::is_control)).then_some(line)
 }
 
 #[cfg(test)]
@@ -277,7 +323,8 @@ mod tests {
 
     fn failure_of(line: &[&str]) -> String {
         let error = Arguments::try_parse_from(std::iter::once(&"countersign").chain(line)).unwrap_err();
-        usage_failure(&error.to_string()).to_string()
+        let line: Vec<String> = line.iter().map(ToString::to_string).collect();
+        usage_failure(&error, &line).to_string()
     }
 
     #[test]
@@ -311,12 +358,33 @@ mod tests {
         assert_eq!(
             failure_of(&["runs", "show"]),
             "error[usage]: the following required arguments were not provided: <RUN>\n\
-             hint: usage: countersign runs show <RUN>; more with --help"
+             hint: countersign runs show --help"
         );
-        assert_eq!(
-            failure_of(&["evnts"]),
-            "error[usage]: unrecognized subcommand 'evnts'\nhint: some similar subcommands exist: 'agents', 'events'"
-        );
+        for (line, hint) in [
+            (&["evnts", "--follow"][..], "countersign events --follow"),
+            (&["events", "--folow"], "countersign events --follow"),
+            (&["runs", "list", "--limt=3"], "countersign runs list --limit=3"),
+            (
+                &["policy", "preset", "--agent"],
+                "countersign policy preset --help",
+            ),
+            (
+                &["events", "--types", "it's", "--folow"],
+                r"countersign events --types 'it'\''s' --follow",
+            ),
+            (&["exec", "-c", "ls", "git"], "countersign exec --help"),
+            (&["runs", "list", "--limit", "0"], "countersign runs list --help"),
+            (
+                &["--color", "never", "runs", "ls", "--limit", "x"],
+                "countersign runs list --help",
+            ),
+            // A secret is not repeated.
+            (&["--token", "cst_x", "evnts"], "countersign --help"),
+        ] {
+            let said = failure_of(line);
+            let said = said.lines().last().expect("a line");
+            assert_eq!(said, format!("hint: {hint}"), "{line:?}");
+        }
     }
 
     #[test]

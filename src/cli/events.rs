@@ -17,8 +17,8 @@ use super::{
     exit::ExitStatus,
     failure::Failure,
     follow, ids,
-    layout::Output,
-    moment::Period,
+    layout::{self, Output},
+    moment::{self, Period},
     story::Story,
     table::Table,
     value,
@@ -55,7 +55,7 @@ pub(crate) struct EventsArgs {
     #[arg(long, value_name = "SEQ")]
     after: Option<u64>,
     /// Without --follow: at most this many, the newest ones
-    #[arg(long, default_value_t = 100_000)]
+    #[arg(long, default_value_t = 100_000, value_parser = layout::parse_limit)]
     limit: usize,
     #[command(flatten)]
     period: Period,
@@ -200,7 +200,11 @@ fn line(event: &Value) -> String {
         }
     }
     let mut table = Table::without_header();
-    table.row([value::shown(seq), value::moment(ts), format!("{kind:24}")]);
+    table.row([
+        value::shown(seq),
+        ts.map(moment::with_zone).unwrap_or_default(),
+        format!("{kind:24}"),
+    ]);
     let details = value::visible(details.trim_end());
     format!("{}  {details}", table.lines().concat())
 }

@@ -92,7 +92,9 @@ impl ExitStatus {
     /// The code for a problem document.
     pub(crate) fn of_problem(status: u16, code: &str) -> Self {
         match (status, code) {
-            (400 | 413 | 415, _) | (_, "idempotency-mismatch") => Self::USAGE,
+            // That an answer does not fit the question that waits is no fault of how it was typed.
+            (422, "decision-not-allowed") => Self::FAILURE,
+            (400 | 413 | 415 | 422, _) => Self::USAGE,
             (401 | 403, _) => Self::DENIED,
             (503 | 429, _) => Self::UNAVAILABLE,
             (500..=599, _) => Self::SOFTWARE,

@@ -19,6 +19,7 @@ use super::{
     context::Context,
     exit::ExitStatus,
     failure::Failure,
+    moment,
     table::Table,
     value, width,
 };
@@ -52,10 +53,8 @@ pub(crate) async fn run(context: &Context, client: &Client, call: &Value) -> Res
     console.line("")?;
     console.line(&outcome(console, &explained))?;
     console.table(&facts(&explained), "")?;
-    for finding in &analysis.findings {
-        for line in finding_lines(&prompt, finding) {
-            console.line(&line)?;
-        }
+    for line in findings_lines(&prompt, &analysis.findings) {
+        console.line(&line)?;
     }
     let mut segments = Table::new(&["SEGMENT", "PROGRAM", "FILE", "COVERED BY"]);
     add_segments(&mut segments, &analysis.segments, "");
@@ -292,7 +291,7 @@ fn decided_by(explained: &ExplanationBody) -> String {
             Some(muted) => format!(
                 "{} is muted until {}",
                 muted.agent_id,
-                value::local(muted.until_ms)
+                moment::with_zone(muted.until_ms)
             ),
             None => "the agent is muted".to_owned(),
         },
@@ -318,6 +317,18 @@ fn rule<T: Display>(name: &str, resolved: &ValueBody<T>) -> String {
         resolved.source,
         layer.unwrap_or_default()
     )
+}
+
+/// The findings, each once: what stands in a loop is judged for each turn, and found as often.
+fn findings_lines(prompt: &Prompt, findings: &[FindingBody]) -> Vec<String> {
+    let mut shown: Vec<Vec<String>> = Vec::new();
+    for finding in findings {
+        let lines = finding_lines(prompt, finding);
+        if !shown.contains(&lines) {
+            shown.push(lines);
+        }
+    }
+    shown.concat()
 }
 
 /// A finding with its place in the command underlined.
@@ -404,6 +415,19 @@ mod tests {
         );
         let (excerpt, mark) = marked_at("first\nsecond > x", [13, 14]);
         assert_eq!((excerpt.as_str(), mark.as_str()), ("second > x", "       ^"));
+    }
+
+    #[test]
+    fn what_is_found_in_each_turn_of_a_loop_is_shown_once() {
+        let finding = |span: [u32; 2]| -> FindingBody {
+            read(json!({ "code": "not-allowlisted", "rule": "M1", "span": span, "detail": "no entry covers this" }))
+                .unwrap()
+        };
+        let prompt = Prompt::of("for x in a b; do ls $x; done; ls");
+        let findings = [finding([17, 19]), finding([17, 19]), finding([30, 32])];
+        let lines = findings_lines(&prompt, &findings);
+        let marks: Vec<usize> = lines.iter().filter_map(|line| line.find('^')).collect();
+        assert_eq!(marks, [2 + 17, 2 + 30], "{lines:#?}");
     }
 
     #[test]

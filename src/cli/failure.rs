@@ -11,6 +11,8 @@ use countersign_wire::{
 
 use super::{exit::ExitStatus, value};
 
+/// Begins a line that says what helps, where that is no command.
+const ADVICE: &str = "note: ";
 /// Begins a command that lets another run.
 const ADDS_ENTRY: &str = "countersign allowlist add ";
 
@@ -20,7 +22,7 @@ pub(crate) struct Failure {
     pub(crate) code: String,
     /// What happened, in words.
     pub(crate) message: String,
-    /// The command or key that would change it.
+    /// The command that would change it, ready to be pasted.
     pub(crate) hint: Option<String>,
     /// More commands that would change it, a line each with what it is for.
     pub(crate) ways_out: Option<Box<WaysOut>>,
@@ -72,7 +74,7 @@ impl Failure {
         )
     }
 
-    /// The same failure with a hint.
+    /// The same failure with a hint: a command of this program, perhaps with a note in brackets behind it.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
@@ -84,6 +86,12 @@ impl Failure {
         let is_said = |hint: &String| says(hint) || hint.starts_with(ADDS_ENTRY) && says(ADDS_ENTRY);
         self.hint = self.hint.filter(|hint| !is_said(hint));
         self.ways_out = (!lines.is_empty()).then(|| Box::new(WaysOut(lines)));
+        self
+    }
+
+    /// The same failure with what helps where no command does.
+    pub(crate) fn advice(mut self, advice: &str) -> Self {
+        self.ways_out = Some(Box::new(WaysOut(vec![format!("{ADVICE}{advice}")])));
         self
     }
 
@@ -159,6 +167,12 @@ impl Failure {
             if let (Some(hint), false) = (&self.hint, members.contains_key("hint")) {
                 members.insert("hint".to_owned(), json!(hint));
             }
+            // Advice is part of what happened; the other lines are the explanation's.
+            let lines = self.ways_out.iter().flat_map(|ways| &ways.0);
+            let advice = lines.filter_map(|line| line.strip_prefix(ADVICE));
+            for advice in advice {
+                members.insert("advice".to_owned(), json!(advice));
+            }
         }
         document
     }
@@ -168,12 +182,12 @@ impl Failure {
 fn default_hint(code: &str, required_scope: Option<Scope>) -> Option<String> {
     match code {
         "unauthorized" => Some(
-            "give a live token with --token or COUNTERSIGN_TOKEN, or use --state-dir of the server; where operator.token of \
-             the state directory opens nothing more: countersign token recover"
+            "countersign token recover   (where operator.token opens nothing any more; else give a live token with --token \
+             or COUNTERSIGN_TOKEN)"
                 .to_owned(),
         ),
         "forbidden" => required_scope.map(|scope| {
-            format!("use a token with the scope `{scope}`: countersign token create NAME --scope {scope}")
+            format!("countersign token create NAME --scope {scope}   (makes a token that may)")
         }),
         "approval-not-found" => Some("countersign approvals list --status all".to_owned()),
         _ => None,
@@ -293,7 +307,7 @@ mod tests {
         let failure = Failure::of_problem(403, problem);
         assert_eq!(
             failure.hint.as_deref(),
-            Some("use a token with the scope `read`: countersign token create NAME --scope read")
+            Some("countersign token create NAME --scope read   (makes a token that may)")
         );
     }
 }

@@ -18,8 +18,7 @@ pub(crate) fn run(args: &HelpArgs, root: &clap::Command) -> Result<ExitStatus, F
     let mut command = root;
     for word in &args.words {
         command = command.find_subcommand(word).ok_or_else(|| {
-            Failure::usage(format!("no such command: {}", args.words.join(" ")))
-                .hint("`countersign --help` lists all")
+            Failure::usage(format!("no such command: {}", args.words.join(" "))).hint("countersign --help")
         })?;
     }
     let words = args.words.iter().map(String::as_str);

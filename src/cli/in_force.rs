@@ -18,6 +18,7 @@ use super::{
     context::Context,
     discover::{self, Role},
     failure::Failure,
+    moment,
     runtime::with_runtime,
     value,
 };
@@ -96,7 +97,7 @@ pub(super) fn unrecorded_stop(context: &Context) -> Option<String> {
     let client = discover::own_client(context, Role::Operator).ok()?;
     let standing: StandingBody = ask(&client, &["v1", "stop"]).ok()?;
     let stop = standing.stop.filter(|stop| !stop.durable)?;
-    let (since, by) = (value::local(stop.at_ms), stop.by.name);
+    let (since, by) = (moment::with_zone(stop.at_ms), stop.by.name);
     Some(format!(
         "everything is stopped since {since}, by {by}: {}",
         stop.reason

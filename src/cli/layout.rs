@@ -37,6 +37,12 @@ pub(crate) enum Output {
     Name,
 }
 
+/// How many items of a list are shown: at least one.
+pub(crate) fn parse_limit(text: &str) -> Result<usize, String> {
+    let limit = text.parse().ok().filter(|limit| *limit > 0);
+    limit.ok_or_else(|| "expected a whole number from 1 up".to_owned())
+}
+
 impl Layout {
     /// Whether nothing but ids is printed.
     pub(crate) fn is_names(self) -> bool {

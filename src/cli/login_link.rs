@@ -9,7 +9,7 @@ use countersign_wire::token::LoginLinkBody;
 
 use super::{
     candidates, client::Answer, console::Format, context::Context, discover::Role, duration::parse_duration,
-    exit::ExitStatus, failure::Failure, qr, value,
+    exit::ExitStatus, failure::Failure, moment, qr, value,
 };
 
 /// Print a one-time link that signs a browser in
@@ -83,7 +83,7 @@ pub(crate) async fn run(context: &Context, args: LoginLinkArgs) -> Result<ExitSt
     }
     // Alone on standard output, so that it can go straight to a browser.
     context.console.line(&url(&link))?;
-    let until = value::local(link.expires_at_ms);
+    let until = moment::with_zone(link.expires_at_ms);
     let whom = match &link.token {
         Some(token) => format!(
             "as {}, with the scopes {}",

@@ -65,6 +65,7 @@ mod discover;
 mod follow;
 mod forecast;
 mod ids;
+mod labels;
 mod layout;
 mod moment;
 mod pager;

@@ -1,8 +1,9 @@
-//! Times as filters take them: so long ago (`2h`), or RFC 3339.
+//! Times: as filters take them (so long ago, a date, RFC 3339), and as people read them. In tables they are how far from now they
+//! are; everywhere else RFC 3339 with the zone of the machine.
 
 use std::{cmp::Reverse, time::Duration};
 
-use jiff::{Timestamp, tz::TimeZone};
+use jiff::{Timestamp, Zoned, civil::Date, tz::TimeZone};
 
 use countersign_domain::UnixMillis;
 
@@ -22,15 +23,27 @@ pub(crate) enum Moment {
 
 /// Text that is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("expected how long ago (30s, 10m, 2h, 7d) or a time such as 2026-11-23T00:00:00Z")]
+#[error(
+    "expected how long ago (30s, 10m, 2h, 7d), a date such as 2026-11-23, or a time such as 2026-11-23T00:00:00Z"
+)]
 pub(crate) struct InvalidMoment;
 
-/// Parses a duration or a time of RFC 3339.
+/// Parses a duration, a time of RFC 3339, or a date, which is when that day begins on this machine.
 pub(crate) fn parse_moment(text: &str) -> Result<Moment, InvalidMoment> {
     if let Ok(ago) = parse_duration(text) {
         return Ok(Moment::Ago(ago));
     }
-    UnixMillis::of_rfc3339(text).map(Moment::At).ok_or(InvalidMoment)
+    let time = UnixMillis::of_rfc3339(text).or_else(|| beginning_of(text, TimeZone::system()));
+    time.map(Moment::At).ok_or(InvalidMoment)
+}
+
+/// When a day that is written `2026-11-23` begins.
+fn beginning_of(text: &str, zone: TimeZone) -> Option<UnixMillis> {
+    // No other form of a date is taken.
+    let is_date = text.len() == "2026-11-23".len();
+    let date: Date = text.parse().ok().filter(|_| is_date)?;
+    let begins = date.to_zoned(zone).ok()?;
+    Some(UnixMillis::new(begins.timestamp().as_millisecond()))
 }
 
 impl Moment {
@@ -49,7 +62,7 @@ impl Moment {
 /// From when to when.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct Period {
-    /// Only from then on: so long ago (2h, 7d), or a time such as 2026-11-23T00:00:00Z
+    /// Only from then on: so long ago (2h, 7d), a date (2026-11-23), or a time (2026-11-23T09:00:00Z)
     #[arg(long, value_name = "TIME", value_parser = parse_moment)]
     since: Option<Moment>,
     /// Only before then, in the same forms
@@ -107,13 +120,24 @@ pub(crate) fn from_now(now: UnixMillis, time: UnixMillis) -> String {
     }
 }
 
-/// A time as the machine's clock shows it, with its zone.
+fn zoned(time: UnixMillis) -> Option<Zoned> {
+    let instant = Timestamp::from_millisecond(time.get()).ok()?;
+    Some(instant.to_zoned(TimeZone::system()))
+}
+
+/// A time as RFC 3339 has it, with the zone of this machine.
 pub(crate) fn with_zone(time: UnixMillis) -> String {
-    let instant = Timestamp::from_millisecond(time.get()).ok();
-    let zoned = instant.map(|instant| instant.to_zoned(TimeZone::system()));
-    zoned.map_or_else(String::new, |zoned| {
-        zoned.strftime("%Y-%m-%d %H:%M:%S %:z").to_string()
+    zoned(time).map_or_else(String::new, |zoned| {
+        zoned.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string()
     })
+}
+
+/// The time of day before a line of a story, with the date and the zone where it is not today.
+pub(crate) fn of_day(time: UnixMillis, now: UnixMillis) -> String {
+    match (zoned(time), zoned(now)) {
+        (Some(at), Some(now)) if at.date() == now.date() => at.strftime("%H:%M:%S").to_string(),
+        (Some(_) | None, _) => with_zone(time),
+    }
 }
 
 /// A time where there is room: how far from now it is, and as the clock shows it.
@@ -138,7 +162,19 @@ mod tests {
         assert_eq!(at("2s"), 9_998_000);
         assert_eq!(at("365d"), 10_000_000 - 365 * 86_400_000);
         assert_eq!(at("1970-01-01T00:00:01Z"), 1000);
-        for text in ["", "yesterday", "2", "2026-11-23", "-1h"] {
+        let day = |text: &str| beginning_of(text, TimeZone::UTC).map(UnixMillis::get);
+        assert_eq!(day("1970-01-02"), Some(86_400_000));
+        assert!(matches!(parse_moment("2026-11-29"), Ok(Moment::At(_))));
+        for text in [
+            "2026-11-31",
+            "2026-1-2",
+            "20261129",
+            "2026-11-29T09:00",
+            "+002026-11-29",
+        ] {
+            assert_eq!(day(text), None, "{text}");
+        }
+        for text in ["", "yesterday", "2", "2026-11-31", "-1h"] {
             assert_eq!(parse_moment(text), Err(InvalidMoment), "{text}");
         }
     }
@@ -163,6 +199,15 @@ mod tests {
             "{}",
             in_full(now, now)
         );
+    }
+
+    #[test]
+    fn a_time_is_rfc_3339_in_the_zone_of_the_machine() {
+        let time = UnixMillis::new(1_795_946_388_000);
+        let shown = with_zone(time);
+        assert_eq!(UnixMillis::of_rfc3339(&shown), Some(time), "{shown}");
+        assert_eq!(of_day(time, time).len(), "09:59:48".len());
+        assert_eq!(of_day(time, UnixMillis::new(0)), shown);
     }
 
     #[test]

@@ -310,7 +310,7 @@ fn pick_node<'a, N: Deref<Target = NodeBody>>(nodes: &'a [N], wanted: &str) -> R
                     "node-ambiguous",
                     format!("{} names several nodes", value::visible(wanted)),
                 )
-                .hint(format!("name one by its id: {}", ids.join(", "))));
+                .advice(&format!("name one by its id: {}", ids.join(", "))));
             }
         }
     }
@@ -336,7 +336,7 @@ fn pick_request<R: Deref<Target = PairingBody>>(mut requests: Vec<R>, wanted: &s
             "request-ambiguous",
             format!("several requests begin with {}", value::visible(wanted)),
         )
-        .hint("give more characters of the id")),
+        .hint("countersign nodes pairings   (give more characters of the id)")),
         (None, _) => Err(Failure::new(
             "not-found",
             format!("no pairing request matches {}", value::visible(wanted)),

@@ -203,7 +203,7 @@ async fn why(context: &Context, client: &Client, id: &str) -> Result<ExitStatus,
         table.each("decided by", by);
         table.each("reason", &run.reason);
         table.each("detail", &run.detail);
-        table.each("they said", &user_reason);
+        table.each("in their words", &user_reason);
         // What the call itself asked for is in these, and is not known to the explanation below.
         table.fact("security", &format!("{} when it was judged", run.security));
         table.fact("ask", &format!("{} when it was judged", run.ask));
@@ -266,16 +266,16 @@ async fn show(context: &Context, client: &Client, args: ShowArgs) -> Result<Exit
         let (reason, pointer) = (reason.unwrap_or_default(), pointer.unwrap_or_default());
         let text = format!("the approvals document is refused ({reason} at {pointer}): everything is denied");
         context.console.note(&context.console.paint(Tone::Bad, &text));
-        context
-            .console
-            .hint("repair exec-approvals.json; the next call reads it again");
+        context.console.hint(
+            "countersign doctor   (says how to repair exec-approvals.json; the next call reads it again)",
+        );
     }
     if document.held.is_some() {
         let text = "a change of the approvals document is held; what it newly allows does not count yet";
         context.console.note(&context.console.paint(Tone::Caution, text));
         context
             .console
-            .hint("to see and accept it: `countersign policy diff`");
+            .hint("countersign policy diff   (shows it; countersign policy accept lets it take effect)");
     }
     if let Some(error) = &policy.config_error {
         let text = format!("the last settings that were good hold: {error}");

@@ -176,6 +176,7 @@ pub(crate) async fn preset(context: &Context, client: &Client, args: PresetArgs)
     query.extend(agent.iter().map(|agent| ("agentId", agent.to_string())));
     let effective: EffectiveBody = client.get(&["v1", "policy", "effective"], &query).await?;
     let changes = preset_changes(&effective, name, agent.as_ref());
+    let agent_id = agent.clone();
     let own_keys;
     if dry_run {
         own_keys = own_keys_now(client, agent.as_ref()).await?;
@@ -212,12 +213,52 @@ pub(crate) async fn preset(context: &Context, client: &Client, args: PresetArgs)
     if dry_run && !changes.is_empty() {
         context.console.note("nothing was changed");
     }
+    if !dry_run && !changes.is_empty() {
+        match undo(&changes, agent_id.as_ref()) {
+            Some(undo) => context.console.hint(&undo),
+            None => context
+                .console
+                .note("to undo it, put back what stands in the column IS"),
+        }
+    }
     if !dry_run && name == Preset::DenyAll {
         context.console.note(
             "nothing new runs; what runs already goes on, unless you end it: countersign stop --reason TEXT",
         );
     }
     Ok(())
+}
+
+/// The command that puts back what a preset changed: another preset, where it is one. A preset that takes keys of agents away is
+/// undone by nothing so short.
+fn undo(changes: &[ValueChange], agent: Option<&AgentId>) -> Option<String> {
+    let was = |file: &str, key: &str| {
+        let change = changes
+            .iter()
+            .find(|change| change.file == file && change.key.ends_with(key));
+        change.map(|change| change.is.clone().unwrap_or(Value::Null))
+    };
+    let is = |preset: &Preset| {
+        let values = preset.values();
+        [
+            (CONFIG, "tools.exec.host", json!(values.host)),
+            (CONFIG, "tools.exec.security", json!(values.security)),
+            (CONFIG, "tools.exec.ask", json!(values.ask)),
+            (DOCUMENT, ".security", json!(values.security)),
+            (DOCUMENT, ".ask", json!(values.ask)),
+            (DOCUMENT, ".askFallback", json!(values.ask_fallback)),
+        ]
+        .into_iter()
+        // What the preset left as it was says nothing of what was there.
+        .all(|(file, key, value)| was(file, key).is_none_or(|was| was == value))
+    };
+    let presets = [Preset::DenyAll, Preset::Cautious, Preset::Yolo];
+    let preset = presets.iter().find(|preset| is(preset));
+    // Where no preset says what was there, the table does.
+    let name = json!(preset?);
+    let name = name.as_str().unwrap_or_default();
+    let whose = agent.map(|agent| format!(" --agent {agent}")).unwrap_or_default();
+    Some(format!("countersign policy preset {name}{whose}   (undoes it)"))
 }
 
 /// The agents for which the preset is not the last word.
@@ -241,7 +282,7 @@ fn show_own_keys(context: &Context, own_keys: &[OwnKeysBody], becomes: &str) -> 
     if becomes == "keep" {
         context
             .console
-            .hint("`countersign policy preset NAME --every-agent` removes those keys");
+            .hint("countersign policy preset NAME --every-agent   (removes those keys)");
     }
     Ok(())
 }

@@ -7,10 +7,11 @@ use std::cmp::Reverse;
 
 use serde_json::{Value, json};
 
-use countersign_domain::UnixMillis;
+use countersign_domain::{ActorKind, UnixMillis};
 use countersign_wire::{
     audit::AuditBody,
     policy::{ChangeBody, EffectiveBody, HeldBody},
+    sentence,
 };
 
 use super::{
@@ -19,8 +20,8 @@ use super::{
     context::Context,
     exit::ExitStatus,
     failure::Failure,
-    layout::Layout,
-    moment::Period,
+    layout::{self, Layout},
+    moment::{self, Period},
     table::Table,
     value,
 };
@@ -56,10 +57,13 @@ pub(crate) struct RejectArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   countersign policy history
-  countersign policy history --limit 20 --json")]
+  countersign policy history --since 2026-11-23
+  countersign policy history --limit 20 --json
+
+The record has no author of a change that was made by editing a file. --json prints the records.")]
 pub(crate) struct HistoryArgs {
     /// At most this many
-    #[arg(long, default_value_t = 100)]
+    #[arg(long, default_value_t = 100, value_parser = layout::parse_limit)]
     limit: usize,
     #[command(flatten)]
     period: Period,
@@ -106,11 +110,11 @@ pub(crate) async fn diff(context: &Context, client: &Client) -> Result<ExitStatu
     }
     if let Some(held) = edits.first() {
         context.console.hint(&format!(
-            "to let it count: `countersign policy accept {}`",
+            "countersign policy accept {}   (lets it take effect)",
             held.edit.hash
         ));
         context.console.hint(&format!(
-            "to undo it: `countersign policy reject {}`",
+            "countersign policy reject {}   (undoes it)",
             held.edit.hash
         ));
     }
@@ -192,7 +196,7 @@ fn only_one(held: Vec<HeldEdit>) -> Result<Option<String>, Failure> {
     Ok(first)
 }
 
-/// Lists changes of policy from the audit record.
+/// Lists changes of policy from the audit record, in sentences.
 pub(crate) async fn history(
     context: &Context,
     client: &Client,
@@ -210,14 +214,24 @@ pub(crate) async fn history(
         context.console.document(&json!({ "items": records }))?;
         return Ok(ExitStatus::SUCCESS);
     }
-    let mut table = Table::new(&["SEQ", "TIME", "ACTOR", "ACTION", "DETAIL"]);
+    let mut table = Table::new(&["SEQ", "TIME", "WHO", "WHAT"]);
     for record in &records {
+        // What the server noticed by itself was done by someone else.
+        let is_system = record.actor.kind == ActorKind::System;
+        let by = (!is_system).then(|| json!({ "name": record.actor.name }));
+        let who = by
+            .as_ref()
+            .map_or_else(String::new, |_by| record.actor.name.clone());
+        let what = sentence::of_policy_record(&record.action, by.as_ref(), &record.detail);
+        // Who did it has a column of its own.
+        let what = what
+            .strip_prefix(&format!("{} ", sentence::one_line(&who)))
+            .unwrap_or(&what);
         table.row([
-            &record.seq.to_string(),
+            record.seq.to_string().as_str(),
             &args.layout.time(context, record.ts),
-            &record.actor.name,
-            &record.action,
-            &json!(record.detail).to_string(),
+            &who,
+            what,
         ]);
     }
     let ids = records.iter().map(|record| record.seq.to_string());
@@ -264,7 +278,7 @@ fn show(context: &Context, held: &HeldEdit) -> Result<(), Failure> {
         raw: _,
     } = held;
     let console = &context.console;
-    let since = value::local(UnixMillis::new(*since_ms));
+    let since = moment::with_zone(UnixMillis::new(*since_ms));
     let title = if proposed_by.is_empty() {
         format!("{file} was edited from outside ({since}); it would newly allow:")
     } else {

@@ -27,7 +27,7 @@ use super::{
     duration::parse_duration,
     exit::ExitStatus,
     failure::Failure,
-    value,
+    moment, value,
 };
 
 /// Answers that are looked at, of each kind.
@@ -365,7 +365,7 @@ impl Habit {
             "allowed {} times by {}, last {}, in {}: {}",
             self.count,
             value::visible(&self.names().join(", ")),
-            value::local(self.last),
+            moment::with_zone(self.last),
             value::visible(&self.cwd),
             self.text()
         );
@@ -396,7 +396,7 @@ fn report(context: &Context, suggested: &[Habit], left_out: &LeftOut) -> Result<
     if suggested.is_empty() {
         console.note("nothing to suggest");
     } else {
-        console.hint("nothing is changed; run the lines that you agree with");
+        console.note("nothing is changed; run the lines that you agree with");
     }
     if seldom + denied + settled > 0 {
         console.note(&format!(

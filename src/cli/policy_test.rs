@@ -130,7 +130,7 @@ fn by_files(files: &Candidate, case: &Case, agent: Option<&AgentId>) -> Result<C
             "case {} cannot be judged without a server: {why}",
             case.id
         ))
-        .hint("start it with `countersign serve`")
+        .hint("countersign serve")
     };
     let cwd = files.gateway_workspace(&agent).ok_or_else(|| {
         not_here(format!(

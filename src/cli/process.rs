@@ -346,7 +346,7 @@ impl ProcessSessions<'_> {
         let log: ProcessLog = read(answer)?;
         console.raw_out(log.text.as_bytes())?;
         if let Some(hint) = log.hint {
-            console.hint(&hint);
+            console.note(&hint);
         }
         Ok(())
     }

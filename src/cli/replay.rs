@@ -71,7 +71,7 @@ pub(super) async fn run(context: &Context, client: &Client, args: ReplayArgs) ->
         .bytes(&path, &Vec::new(), |piece| {
             if bytes.len() + piece.len() > MAX_BYTES {
                 return Err(Failure::usage("the recording is too long to be shown here")
-                    .hint(format!("`countersign runs replay {run}` in a pipe prints it all")));
+                    .hint(format!("countersign runs replay {run} | cat   (prints it all)")));
             }
             bytes.extend_from_slice(piece);
             Ok(())

@@ -76,7 +76,7 @@ pub(crate) fn run(context: &Context, args: RunnerArgs) -> Result<ExitStatus, Fai
 fn refused(what: String) -> Failure {
     Failure::new("runner", what)
         .exit(ExitStatus::CONFIG)
-        .hint("start it as the account of the commands, with --server-account naming that of the server")
+        .advice("start it as the account of the commands, with --server-account naming that of the server")
 }
 
 /// That of systemd counts, if it passed one to this process.
@@ -86,6 +86,6 @@ fn choose_socket(context: &Context, named: Option<PathBuf>) -> Result<UnitSocket
         (Some(count), _) => Err(refused(format!("{count} sockets were passed; one is needed"))),
         (None, Some(path)) => Ok(UnitSocket::At(path)),
         (None, None) => Err(refused("no socket was passed, and none is named".to_owned())
-            .hint("start it by countersign-runner@ACCOUNT.socket, or name one with --socket")),
+            .advice("start it by countersign-runner@ACCOUNT.socket, or name one with --socket")),
     }
 }

@@ -7,7 +7,7 @@ use countersign_wire::{
     approval::ApprovalView,
     ruling::RulingBody,
     run::{DecisionBody, RunBody, RunBriefBody, RunDetail},
-    words,
+    sentence, words,
 };
 
 use super::{
@@ -20,7 +20,7 @@ use super::{
     explain,
     failure::Failure,
     ids,
-    layout::Layout,
+    layout::{self, Layout},
     moment::{self, Period},
     replay, state,
     table::Table,
@@ -110,7 +110,7 @@ pub(crate) struct ListArgs {
     #[command(flatten)]
     layout: Layout,
     /// At most this many
-    #[arg(long, default_value_t = 50)]
+    #[arg(long, default_value_t = 50, value_parser = layout::parse_limit)]
     limit: usize,
 }
 
@@ -236,19 +236,17 @@ async fn show(context: &Context, client: &Client, run: &str) -> Result<ExitStatu
     table.fact("command", &run.display_text);
     table.fact("status", &run.status);
     table.each("decided", decided_in_words(&run, decided_by.as_ref()));
-    table.each("they said", &user_reason);
+    table.each("in their words", &user_reason);
     table.each("reason", &run.reason);
     table.each("detail", &run.detail);
     table.each("exitCode", run.exit_code);
     table.each("exitSignal", &run.exit_signal);
     if run.timed_out {
-        table.fact("timedOut", "true");
+        table.fact("time limit", "it ran into it");
     }
     // What never started took no time.
-    table.each(
-        "durationMs",
-        run.duration_ms.filter(|_| run.started_at_ms.is_some()),
-    );
+    let took = run.duration_ms.filter(|_| run.started_at_ms.is_some());
+    table.each("durationMs", took.map(sentence::duration));
     table.each("host", [&run.host]);
     table.each("nodeId", &run.node_id);
     table.each("isolation", [&run.isolation]);
@@ -272,7 +270,7 @@ async fn show(context: &Context, client: &Client, run: &str) -> Result<ExitStatu
     table.each("pid", run.pid);
     table.each("outputBytes", Some(run.output_bytes).filter(|bytes| *bytes > 0));
     if run.truncated {
-        table.fact("truncated", "true");
+        table.fact("truncated", "only the beginning and the end are kept");
     }
     table.fact("created", &moment::in_full(now, run.created_at_ms));
     table.fact("started", &moment::maybe_in_full(context, run.started_at_ms));

@@ -60,7 +60,7 @@ fn check(shown: &[&Value], members: &[String]) -> Result<(), Failure> {
         value::visible(unknown),
         there_are.join(", ")
     );
-    Err(Failure::usage(text).hint("--json=MEMBER,MEMBER prints these members; --json prints all"))
+    Err(Failure::usage(text).advice("--json=MEMBER,MEMBER prints these members; --json prints all"))
 }
 
 /// The members that objects with the known ones may have, too, as the contract says: of the schema that has most of these, and little

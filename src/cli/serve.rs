@@ -197,15 +197,15 @@ pub(super) fn explain(console: Console, error: &StartError) -> Failure {
             }
             Failure::new("settings", last)
                 .exit(ExitStatus::CONFIG)
-                .hint("`countersign doctor` shows every setting with its origin")
+                .hint("countersign doctor --all")
         }
         StartError::StateDir(problem) => Failure::new("state-dir", with_causes(problem))
             .exit(ExitStatus::CONFIG)
-            .hint("another directory: --state-dir or OPENCLAW_STATE_DIR"),
+            .advice("--state-dir or OPENCLAW_STATE_DIR names another directory"),
         StartError::Listen(problem @ ListenError::Elsewhere { .. }) => {
             Failure::new("listen", with_causes(problem))
                 .exit(ExitStatus::CONFIG)
-                .hint("ListenStream= of the socket unit and [http] listen must name one address")
+                .advice("ListenStream= of the socket unit and [http] listen must name one address")
         }
         StartError::Listen(problem) => {
             let in_use = is_in_use(problem);
@@ -218,23 +218,21 @@ pub(super) fn explain(console: Console, error: &StartError) -> Failure {
             } else {
                 ExitStatus::CONFIG
             })
-            .hint("another address: --listen 127.0.0.1:0 picks a free port")
+            .hint("countersign serve --listen 127.0.0.1:0   (picks a free port)")
         }
         StartError::Ledger(problem @ countersign_ledger::OpenError::InUse { .. }) => {
             Failure::new("state-dir-in-use", with_causes(problem))
                 .exit(ExitStatus::CONFIG)
-                .hint(
-                    "another server runs on this state directory; stop it, or name another with --state-dir",
-                )
+                .hint("countersign status   (another server runs on this state directory; --state-dir names another)")
         }
         StartError::Ledger(problem) => Failure::new("ledger", with_causes(problem)).exit(ExitStatus::CONFIG),
         StartError::Tokens(problem) => Failure::new("tokens", with_causes(problem)).exit(ExitStatus::CONFIG),
         StartError::Tls(problem) => Failure::new("tls", problem.line())
             .exit(ExitStatus::CONFIG)
-            .hint("[tls] cert and key in countersign.toml name PEM files, relative to countersign/"),
+            .advice("[tls] cert and key in countersign.toml name PEM files, relative to countersign/"),
         StartError::Isolation(problem) => Failure::new("isolation", with_causes(error))
             .exit(ExitStatus::CONFIG)
-            .hint(
+            .advice(
                 problem
                     .remedy()
                     .unwrap_or("[exec] isolation = \"auto\" takes the best level there is"),
@@ -243,29 +241,29 @@ pub(super) fn explain(console: Console, error: &StartError) -> Failure {
             Failure::new("run-as", with_causes(problem))
                 .exit(ExitStatus::CONFIG)
                 .hint(format!(
-                    "either root starts the server and it gives root up: sudo countersign serve --run-as {account}; or \
-                     the runner is a unit of its own: sudo systemctl enable --now countersign-runner@{account}.socket"
+                    "sudo countersign serve --run-as {account}   (root starts the server and it gives root up; or the runner is a \
+                     unit of its own: sudo systemctl enable --now countersign-runner@{account}.socket)"
                 ))
         }
         StartError::Account(problem) => Failure::new("run-as", with_causes(problem))
             .exit(ExitStatus::CONFIG)
-            .hint("`sudo countersign serve --run-as ACCOUNT`, where ACCOUNT is whom agents work as, neither root nor the server"),
+            .hint("sudo countersign serve --run-as ACCOUNT   (the account that agents work as, neither root nor the server)"),
         StartError::NodeHostOfRoot => Failure::new("run-as", error.to_string())
             .exit(ExitStatus::CONFIG)
             .hint(
-                "start it as the account that owns the state directory, with the runner as a unit of its own: sudo \
-                 systemctl enable --now countersign-runner@ACCOUNT.socket",
+                "sudo systemctl enable --now countersign-runner@ACCOUNT.socket   (the runner as a unit of its own; then start the \
+                 server as the account that owns the state directory)",
             ),
         StartError::Shell(problem) => Failure::new("shell", with_causes(problem))
             .exit(ExitStatus::CONFIG)
-            .hint("[exec] shell = \"/bin/sh\" in countersign.toml"),
+            .advice("[exec] shell = \"/bin/sh\" in countersign.toml"),
         StartError::Log(problem) => Failure::new("log", with_causes(problem)).exit(ExitStatus::CONFIG),
         StartError::Runner(problem) => {
             Failure::new("runner", with_causes(problem)).exit(ExitStatus::SOFTWARE)
         }
         StartError::FewOpenFiles { least, .. } => Failure::new("open-files", error.to_string())
             .exit(ExitStatus::CONFIG)
-            .hint(format!("ulimit -Hn {least} or more, or LimitNOFILE= of its unit")),
+            .advice(&format!("ulimit -Hn {least} or more, or LimitNOFILE= of its unit")),
         StartError::Recover(_) | StartError::System { .. } => {
             Failure::new("start", with_causes(error)).exit(ExitStatus::SOFTWARE)
         }

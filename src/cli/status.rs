@@ -16,7 +16,7 @@ use countersign_wire::{
 
 use super::{
     client::{Client, Query},
-    console::Format,
+    console::{Console, Format, Tone},
     context::Context,
     discover::Role,
     doctor,
@@ -40,6 +40,12 @@ const MOST_COUNTED: usize = 500;
 const MOST_FINDINGS: usize = 5;
 /// One screen has so much room beside the names.
 const FINDING_WIDTH: usize = 64;
+/// A sentence has so many lines.
+const FINDING_LINES: usize = 2;
+/// Where findings stand: below the facts beside the names.
+const INDENT: &str = "              ";
+/// What says all about a finding.
+const DOCTOR: &str = "countersign doctor";
 
 /// How often `--watch` looks.
 const WATCH_EVERY: Duration = Duration::from_secs(2);
@@ -117,9 +123,19 @@ struct Findings {
     errors: usize,
     warnings: usize,
     notes: usize,
-    /// The worst, a line each.
+    /// The worst.
     #[serde(skip)]
-    worst: Vec<String>,
+    worst: Vec<Worst>,
+}
+
+/// A finding as one screen has room for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Worst {
+    severity: Severity,
+    /// What is the matter, in one sentence.
+    what: String,
+    /// The command that fixes it, or says how.
+    fix: String,
 }
 
 /// Shows it once, or until a person has seen enough.
@@ -155,18 +171,67 @@ fn findings(context: &Context) -> Result<Findings, Failure> {
         errors: count(Severity::Error),
         warnings: count(Severity::Warning),
         notes: count(Severity::Info),
-        worst: needs_somebody.take(MOST_FINDINGS).map(finding_line).collect(),
+        worst: needs_somebody.take(MOST_FINDINGS).map(Worst::of).collect(),
     })
 }
 
-fn finding_line(finding: &Finding) -> String {
-    let severity = if finding.severity == Severity::Error {
-        "error"
-    } else {
-        "warning"
-    };
-    let line = format!("{severity} {}: {}", finding.id, finding.key);
-    value::shortened(&line, FINDING_WIDTH)
+impl Worst {
+    fn of(finding: &Finding) -> Self {
+        let what = value::visible(&finding.explanation);
+        let ends = [": ", "; ", ". "].iter().filter_map(|end| what.find(end)).min();
+        let what = ends.and_then(|end| what.get(..end)).unwrap_or(&what);
+        // A fix may be prose, or say what else could be done.
+        let first = finding.fix.split([',', ';']).next().unwrap_or_default().trim();
+        let fix = if finding.repair.is_some() {
+            "countersign doctor --fix".to_owned()
+        } else if first.starts_with("countersign ") {
+            value::visible(first)
+        } else {
+            DOCTOR.to_owned()
+        };
+        Self {
+            severity: finding.severity,
+            what: what.to_owned(),
+            fix,
+        }
+    }
+
+    /// The finding, and what fixes it.
+    fn lines(&self, console: Console) -> Vec<String> {
+        let (tone, severity) = match self.severity {
+            Severity::Error => (Tone::Bad, "error"),
+            Severity::Warning => (Tone::Caution, "warning"),
+            Severity::Info => (Tone::Dim, "note"),
+        };
+        let mut rows = broken(&format!("{severity}: {}", self.what));
+        // Colours take no room.
+        if let Some(first) = rows.first_mut() {
+            *first = first.replacen(severity, &console.paint(tone, severity), 1);
+        }
+        rows.push(format!("  fix: {}", self.fix));
+        rows.iter().map(|row| format!("{INDENT}{row}")).collect()
+    }
+}
+
+/// A sentence on as many lines as it may have, the last of them cut.
+fn broken(text: &str) -> Vec<String> {
+    let mut rows = vec![String::new()];
+    for word in text.split(' ') {
+        let last = rows.len() == FINDING_LINES;
+        let Some(row) = rows.last_mut() else { break };
+        let fits = row.chars().count() + word.chars().count() < FINDING_WIDTH;
+        if row.is_empty() {
+            row.push_str(word);
+        } else if fits || last {
+            row.push(' ');
+            row.push_str(word);
+        } else {
+            rows.push(format!("  {word}"));
+        }
+    }
+    rows.iter()
+        .map(|row| value::shortened(row, FINDING_WIDTH))
+        .collect()
 }
 
 async fn ask(context: &Context, client: &Client, findings: Option<Findings>) -> Result<Status, Failure> {
@@ -294,6 +359,9 @@ fn show(context: &Context, status: &Status, args: &StatusArgs) -> Result<(), Fai
         (Format::People, true) => console.clear()?,
     }
     console.table(&table(status, context.clock.now()), "")?;
+    for line in finding_lines(status, console) {
+        console.line(&line)?;
+    }
     for hint in hints(status) {
         console.hint(&hint);
     }
@@ -337,16 +405,23 @@ fn table(status: &Status, now: UnixMillis) -> Table {
     table.fact("held changes", if held.is_empty() { "none" } else { &held });
     if let Some(findings) = &status.findings {
         table.fact("findings", &findings.in_words());
-        for line in &findings.worst {
-            table.fact("", line);
-        }
-        let shown = findings.worst.len();
-        let more = (findings.errors + findings.warnings).saturating_sub(shown);
-        if more > 0 {
-            table.fact("", &format!("and {more} more"));
-        }
     }
     table
+}
+
+/// The worst findings below their number.
+fn finding_lines(status: &Status, console: Console) -> Vec<String> {
+    let Some(findings) = &status.findings else {
+        return Vec::new();
+    };
+    let worst = findings.worst.iter();
+    let mut lines: Vec<String> = worst.flat_map(|worst| worst.lines(console)).collect();
+    let shown = findings.worst.len();
+    let more = (findings.errors + findings.warnings).saturating_sub(shown);
+    if more > 0 {
+        lines.push(format!("{INDENT}and {more} more"));
+    }
+    lines
 }
 
 impl LastDenial {
@@ -398,7 +473,7 @@ fn hints(status: &Status) -> Vec<String> {
         .as_ref()
         .is_some_and(|found| found.errors + found.warnings > 0);
     if is_wrong || !status.ready || status.degraded {
-        hints.push("countersign doctor".to_owned());
+        hints.push(DOCTOR.to_owned());
     }
     hints
 }
@@ -439,14 +514,28 @@ mod tests {
                 errors: 1,
                 warnings: 2,
                 notes: 0,
-                worst: vec!["error no-fence: tools.exec.security".to_owned()],
+                worst: vec![Worst::of(&Finding {
+                    id: "no-fence",
+                    severity: Severity::Error,
+                    key: "tools.exec.security".to_owned(),
+                    explanation: "every command of the agent main, of the agent build and of the agents beside them runs on this \
+                                  machine, and nobody at all is asked about any of it: it is so".to_owned(),
+                    fix: "countersign policy preset cautious, or less".to_owned(),
+                    repair: None,
+                })],
             }),
         }
     }
 
     #[test]
     fn a_status_is_one_screen() {
-        let lines = table(&status(), UnixMillis::new(11_520_000)).lines();
+        let console = Console::new(
+            Format::People,
+            crate::cli::console::ColorChoice::Never,
+            &countersign_config::settings::ProcessEnvironment,
+        );
+        let mut lines = table(&status(), UnixMillis::new(11_520_000)).lines();
+        lines.extend(finding_lines(&status(), console));
         insta::assert_snapshot!(lines.join("\n"), @r"
         server        countersign 0.1.0 at http://127.0.0.1:18790
         state         ready
@@ -457,7 +546,9 @@ mod tests {
         last denial   3 min ago, build (denylist): rm -rf xxxxxxxxxxxxxxxxxxxxxx…
         held changes  openclaw.json
         findings      1 error, 2 warnings
-                      error no-fence: tools.exec.security
+                      error: every command of the agent main, of the agent build and
+                        of the agents beside them runs on this machine, and nobody at…
+                        fix: countersign policy preset cautious
                       and 2 more
         ");
         assert!(lines.iter().all(|line| line.chars().count() <= 80), "{lines:#?}");

@@ -2,12 +2,29 @@
 
 use serde_json::{Value, json};
 
-use countersign_wire::stop::{ResumeAnswerBody, StillRunning, StopAnswerBody};
+use countersign_domain::{ApprovalStatus, TerminalReason};
+use countersign_wire::{
+    approval::ApprovalBody,
+    sentence,
+    stop::{ResumeAnswerBody, StillRunning, StopAnswerBody},
+};
 
 use super::{
-    client::read, console::Format, context::Context, discover::Role, exit::ExitStatus, failure::Failure,
-    table::Table, value,
+    client::{Client, Query, read},
+    console::Format,
+    context::Context,
+    discover::Role,
+    exit::ExitStatus,
+    failure::Failure,
+    ids, moment,
+    table::Table,
+    value,
 };
+
+/// So many questions are looked through for those that the stop denied.
+const MOST_LOOKED_AT: usize = 200;
+/// So many commands are named; of more it is said how many.
+const MOST_NAMED: usize = 10;
 
 /// Why everything is stopped, and what becomes of what runs.
 #[derive(Debug, clap::Args)]
@@ -17,7 +34,8 @@ use super::{
 
 Nothing starts any more, however it is asked for, and every question that waits ends as denied. What runs goes on
 and is listed, unless --kill ends it. In force at once, even on a full disk, and after a restart.
-Takes a token with approve or admin. `countersign resume` lets everything go on.")]
+Takes a token with approve or admin. `countersign resume` lets everything go on. What the stop denied
+and killed is named, at most 10 of each.")]
 pub(crate) struct StopArgs {
     /// Why, for those who are refused and for the record
     #[arg(long, value_name = "TEXT")]
@@ -43,10 +61,8 @@ pub(crate) struct ResumeArgs {
 pub(crate) async fn stop(context: &Context, args: StopArgs) -> Result<ExitStatus, Failure> {
     let StopArgs { reason, kill } = args;
     let body = json!({ "reason": reason, "kill": kill });
-    let answer: Value = context
-        .client(Role::Operator)?
-        .post_patiently(&["v1", "stop"], &body)
-        .await?;
+    let client = context.client(Role::Operator)?;
+    let answer: Value = client.post_patiently(&["v1", "stop"], &body).await?;
     if context.console.format() == Format::Json {
         context.console.document(&answer)?;
         return Ok(ExitStatus::SUCCESS);
@@ -58,23 +74,31 @@ pub(crate) async fn stop(context: &Context, args: StopArgs) -> Result<ExitStatus
             .console
             .note("the record cannot be written now: the stop is in force, and ends if the server ends before it can");
     }
-    if !answer.killed.is_empty() {
-        context
-            .console
-            .line(&format!("killed: {}", answer.killed.len()))?;
-    }
+    // Afterwards: nothing may hold the stop up.
+    name(context, "denied", "question", &denied(&client, &answer).await)?;
+    let killed: Vec<String> = answer
+        .killed
+        .iter()
+        .map(|run| {
+            let command = run.display_text.as_deref().unwrap_or_default();
+            format!("{}: {}", run.agent_id, sentence::command_line(command).0)
+        })
+        .collect();
+    name(context, "killed", "run", &killed)?;
     if answer.running.is_empty() {
         context.console.line("nothing runs")?;
     } else {
-        context.console.line("still runs:")?;
-        context.console.table(&table(answer.running), "")?;
-        context.console.hint(
-            "`countersign stop --kill --reason TEXT` ends all of them, `countersign runs cancel RUN` one",
-        );
+        let running = value::counted(answer.running.len(), "run");
+        let goes_on = if answer.running.len() == 1 { "goes" } else { "go" };
+        context.console.line(&format!("{running} {goes_on} on:"))?;
+        context.console.table(&table(context, answer.running), "")?;
+        context
+            .console
+            .hint("countersign stop --kill --reason TEXT   (ends all of them; countersign runs cancel RUN ends one)");
     }
     context
         .console
-        .hint("`countersign resume --reason TEXT` lets everything go on");
+        .hint("countersign resume --reason TEXT   (lets everything go on)");
     Ok(ExitStatus::SUCCESS)
 }
 
@@ -102,9 +126,51 @@ pub(crate) async fn resume(context: &Context, args: ResumeArgs) -> Result<ExitSt
     if stopped {
         context
             .console
-            .hint("they say the same: `countersign resume --reason TEXT`");
+            .hint("countersign resume --reason TEXT   (an admin of another owner says the same)");
     }
     Ok(exit)
+}
+
+/// The questions that the stop denied, as far as the newest are among them. Nothing where this token may not read them, or where
+/// everything was stopped before.
+async fn denied(client: &Client, answer: &StopAnswerBody) -> Vec<String> {
+    if answer.already {
+        return Vec::new();
+    }
+    let query: Query = vec![("status", ApprovalStatus::Denied.to_string())];
+    let newest = client.list::<ApprovalBody>(&["v1", "approvals"], &query, MOST_LOOKED_AT);
+    let newest = newest.await.unwrap_or_default();
+    let by_stop = |asked: &&ApprovalBody| {
+        asked
+            .terminal_reason
+            .as_ref()
+            .is_some_and(|reason| *reason == TerminalReason::Stopped)
+            && asked.resolved_at_ms.is_some_and(|at| at >= answer.stop.at_ms)
+    };
+    let line = |asked: &ApprovalBody| {
+        let command = sentence::command_line(&asked.command).0;
+        format!("{}: {command}", asked.agent_id)
+    };
+    newest.iter().filter(by_stop).map(line).collect()
+}
+
+/// Says how many there are, and which, a line each.
+fn name(context: &Context, verb: &str, what: &str, lines: &[String]) -> Result<(), Failure> {
+    let console = context.console;
+    if lines.is_empty() {
+        return Ok(());
+    }
+    console.line(&format!("{verb} {}:", value::counted(lines.len(), what)))?;
+    let mut table = Table::without_header();
+    for line in lines.iter().take(MOST_NAMED) {
+        table.row(["", line.as_str()]);
+    }
+    console.table(&table, "")?;
+    let more = lines.len().saturating_sub(MOST_NAMED);
+    if more > 0 {
+        console.line(&format!("  and {more} more"))?;
+    }
+    Ok(())
 }
 
 /// Who stopped everything, when and why.
@@ -114,18 +180,21 @@ fn headline(StopAnswerBody { already, stop, .. }: &StopAnswerBody) -> String {
     } else {
         "everything is stopped"
     };
-    let (since, by) = (value::local(stop.at_ms), &stop.by.name);
+    let (since, by) = (moment::with_zone(stop.at_ms), &stop.by.name);
     value::visible(&format!("{before}: since {since}, by {by}: {}", stop.reason))
 }
 
-fn table(running: Vec<StillRunning>) -> Table {
+fn table(context: &Context, running: Vec<StillRunning>) -> Table {
+    let now = context.clock.now();
     let mut table = Table::new(&["RUN", "AGENT", "HOST", "SINCE", "COMMAND"]);
     for run in running {
         table.row([
-            run.run_id.to_string(),
+            ids::short(run.run_id.as_str()).to_owned(),
             run.agent_id.to_string(),
             run.host.to_string(),
-            run.started_at_ms.map(value::local).unwrap_or_default(),
+            run.started_at_ms
+                .map(|at| moment::from_now(now, at))
+                .unwrap_or_default(),
             run.display_text.unwrap_or_default(),
         ]);
     }

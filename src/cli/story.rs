@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use jiff::{Timestamp, tz::TimeZone};
 use serde::Deserialize as _;
 use serde_json::Value;
 
@@ -12,7 +11,7 @@ use countersign_wire::{
     sentence::{self, Sentence, Weight},
 };
 
-use super::{ids, value};
+use super::{ids, moment, value};
 
 /// How many runs are remembered by their commands while events are followed.
 const REMEMBERED: usize = 1000;
@@ -120,7 +119,10 @@ impl Story {
     }
 
     fn line(&self, at: Option<UnixMillis>, text: &str) -> String {
-        format!("{} {text}", at.map(|at| clock(at, self.now)).unwrap_or_default())
+        format!(
+            "{} {text}",
+            at.map(|at| moment::of_day(at, self.now)).unwrap_or_default()
+        )
     }
 }
 
@@ -155,19 +157,6 @@ fn said(event: &EventBody) -> Sentence {
 /// A run whose command is not known.
 fn run(run_id: &str) -> String {
     format!("run {}", ids::short(run_id))
-}
-
-/// The time of day, with the date where it is not today.
-fn clock(at: UnixMillis, now: UnixMillis) -> String {
-    let zoned = |time: UnixMillis| {
-        let instant = Timestamp::from_millisecond(time.get()).ok()?;
-        Some(instant.to_zoned(TimeZone::system()))
-    };
-    match (zoned(at), zoned(now)) {
-        (Some(at), Some(now)) if at.date() == now.date() => at.strftime("%H:%M:%S").to_string(),
-        (Some(at), _) => at.strftime("%Y-%m-%d %H:%M:%S").to_string(),
-        (None, _) => String::new(),
-    }
 }
 
 #[cfg(test)]
@@ -254,17 +243,6 @@ mod tests {
                 "build asked npm run build \u{2192} ann allowed once",
                 "build asked npm run build \u{2192} exit 1 in 267 ms",
             ]
-        );
-    }
-
-    #[test]
-    fn only_today_has_no_date() {
-        let day = 24 * 60 * 60 * 1000;
-        let now = UnixMillis::new(20_000 * day);
-        assert_eq!(clock(now, now).len(), "00:00:00".len());
-        assert_eq!(
-            clock(UnixMillis::new(19_000 * day), now).len(),
-            "2022-01-08 00:00:00".len()
         );
     }
 }

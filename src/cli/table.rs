@@ -5,7 +5,7 @@
 
 use std::fmt::{Display, Write as _};
 
-use super::{tone::Tone, value};
+use super::{labels, tone::Tone, value};
 
 /// A cell is cut to this many characters; `--json` has it whole.
 const MAX_CELL: usize = 80;
@@ -101,6 +101,7 @@ impl Table {
     /// Adds a name and its whole value, unless that is empty. Nothing is cut: it may be what a person answers for.
     pub(crate) fn fact(&mut self, name: &str, text: &str) {
         if !text.is_empty() {
+            let name = labels::of(name);
             let fact = vec![value::visible(name), collapsed(&value::visible(text))];
             self.rows.push(fact.clone());
             self.full.push(fact);
@@ -442,8 +443,8 @@ mod tests {
     fn facts_are_whole_and_empty_ones_left_out() {
         let mut table = Table::without_header();
         table.fact("node", "");
-        table.fact("cwd", &"x".repeat(500));
-        assert_eq!(table.lines(), [format!("cwd  {}", "x".repeat(500))]);
+        table.fact("note", &"x".repeat(500));
+        assert_eq!(table.lines(), [format!("note  {}", "x".repeat(500))]);
     }
 
     #[test]

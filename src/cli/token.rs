@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
-use countersign_domain::{AgentId, Authority, IdPart, Owner, Scope, TokenId};
+use countersign_domain::{AgentId, Authority, IdPart, Owner, Scope, TokenId, UnixMillis};
 use countersign_engine::{
     offers::{self, OfferError},
     tokens::{self, TokenRequest},
@@ -54,9 +54,13 @@ pub(crate) enum TokenCommand {
     Create(CreateArgs),
     /// List tokens, newest first
     #[command(after_help = "Examples:
-  countersign token list")]
+  countersign token list
+  countersign token list --all --wide
+
+Tokens that are revoked or have expired are left out, and of the tokens that `login-link --as` leaves,
+one for each link, all but the newest of each person. How many is said; --json and --all have all.")]
     #[command(alias = "ls")]
-    List(Listing),
+    List(ListArgs),
     /// Let a token open what another owner proposed
     #[command(after_help = "Examples:
   countersign token accept TOKEN")]
@@ -290,7 +294,7 @@ async fn live_token(client: &Client, name: &str) -> Result<String, Failure> {
             value::visible(name),
             several.join(", ")
         ))
-        .hint("name one of them by its id")),
+        .hint("countersign token list --wide   (name one of them by its id)")),
     }
 }
 
@@ -327,7 +331,7 @@ async fn recover(context: &Context) -> Result<(), Failure> {
             format!("{} cannot be written: {error}", path.display()),
         )
         .exit(ExitStatus::CONFIG)
-        .hint(AS_OWNER)
+        .advice(AS_OWNER)
     })?;
     let is_taken = is_known(context, secret.expose()).await;
     if context.console.format() == Format::Json {
@@ -354,7 +358,7 @@ fn refuse_other_server(context: &Context, what: &str) -> Result<(), Failure> {
     Err(Failure::usage(format!(
         "{what} is for the state directory of this machine, and --url or COUNTERSIGN_URL names a server"
     ))
-    .hint("leave the address out, as the account that owns the state directory"))
+    .advice("leave the address out, as the account that owns the state directory"))
 }
 
 /// Offers a token of an owner to the server of the state directory, by a file that only who owns that can write. The server
@@ -413,23 +417,91 @@ fn of_offer(error: &OfferError) -> Failure {
         OfferError::Member(_) => Failure::usage(error.to_string()),
         OfferError::File(source) => Failure::new("state-dir", format!("{error}: {source}"))
             .exit(ExitStatus::CONFIG)
-            .hint(AS_OWNER),
+            .advice(AS_OWNER),
         OfferError::Directory(_) => Failure::new("state-dir", error.to_string())
             .exit(ExitStatus::CONFIG)
-            .hint(AS_OWNER),
+            .advice(AS_OWNER),
+    }
+}
+
+/// Which tokens are listed.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ListArgs {
+    #[command(flatten)]
+    listing: Listing,
+    /// Those too that open nothing any more, and older ones of the same person
+    #[arg(long)]
+    all: bool,
+}
+
+/// Tokens that the list leaves out.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct LeftOut {
+    /// They open nothing any more.
+    ended: usize,
+    /// Of the same person as a newer one, each for one browser.
+    older: usize,
+}
+
+impl LeftOut {
+    /// Takes out what people seldom look for. The items are the newest first.
+    fn from(items: &mut Vec<Answer<TokenBody>>, now: UnixMillis) -> Self {
+        let mut left_out = Self::default();
+        let mut seen = BTreeSet::new();
+        items.retain(|token| {
+            let has_ended =
+                token.revoked_at_ms.is_some() || token.expires_at_ms.is_some_and(|end| end <= now);
+            if has_ended {
+                left_out.ended += 1;
+                return false;
+            }
+            // Each link of `login-link --as` leaves one, which ends by itself.
+            let is_first = token.expires_at_ms.is_none()
+                || seen.insert((
+                    token.name.clone(),
+                    token.owner.to_string(),
+                    value::joined(&token.scopes),
+                ));
+            if !is_first {
+                left_out.older += 1;
+            }
+            is_first
+        });
+        left_out
+    }
+
+    fn say(&self, context: &Context) {
+        let Self { ended, older } = self;
+        let parts = [
+            (*ended > 0).then(|| format!("{ended} revoked or expired")),
+            (*older > 0).then(|| format!("{older} older of the same name, scopes and owner, which expire")),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        if !parts.is_empty() {
+            context.console.note(&format!("left out: {}", parts.join("; ")));
+            context.console.hint("countersign token list --all");
+        }
     }
 }
 
 async fn list(
     context: &Context,
     client: &Client,
-    Listing { period, layout }: Listing,
+    ListArgs { listing, all }: ListArgs,
 ) -> Result<(), Failure> {
+    let Listing { period, layout } = listing;
     let items: Vec<Answer<TokenBody>> = client.list(&["v1", "tokens"], &Vec::new(), usize::MAX).await?;
-    let items = period.newest(context.clock.now(), items, |token| Some(token.created_at_ms));
+    let now = context.clock.now();
+    let mut items = period.newest(now, items, |token| Some(token.created_at_ms));
     if context.console.format() == Format::Json {
         return context.console.document(&json!({ "items": items }));
     }
+    let left_out = if all {
+        LeftOut::default()
+    } else {
+        LeftOut::from(&mut items, now)
+    };
+    left_out.say(context);
     let mut table = Table::new(&[
         "ID",
         "NAME",

@@ -2,12 +2,11 @@
 
 use std::fmt::Display;
 
-use jiff::{Timestamp, tz::TimeZone};
 use serde::Deserialize as _;
 use serde_json::Value;
 
+use countersign_domain::Command;
 pub(crate) use countersign_domain::quoting::quoted;
-use countersign_domain::{Command, UnixMillis};
 use countersign_policy::command::display;
 use countersign_wire::analysis::SegmentBody;
 
@@ -40,20 +39,6 @@ pub(crate) fn shortened(text: &str, most: usize) -> String {
     let mut cut: String = text.chars().take(most.saturating_sub(1)).collect();
     cut.push('…');
     cut
-}
-
-/// A time as the machine's clock shows it.
-pub(crate) fn local(time: UnixMillis) -> String {
-    let instant = Timestamp::from_millisecond(time.get()).ok();
-    let zoned = instant.map(|instant| instant.to_zoned(TimeZone::system()));
-    zoned.map_or_else(String::new, |zoned| {
-        zoned.strftime("%Y-%m-%d %H:%M:%S").to_string()
-    })
-}
-
-/// A time as [`local`] shows it, or nothing.
-pub(crate) fn moment(time: Option<UnixMillis>) -> String {
-    time.map(local).unwrap_or_default()
 }
 
 /// A value, or nothing.

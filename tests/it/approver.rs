@@ -68,6 +68,8 @@ async fn a_person_allows_one_and_denies_the_next_with_a_reason() {
     }
     terminal.press_until("a", ": allow-once").await;
     assert_has!(server.agent().finished(id(&first, "runId")).await, { "status": "completed" });
+    // How it went is said when it ends.
+    terminal.sees(": allow-once, exit 0 in ").await;
     terminal.sees("echo second >>").await;
     terminal.press_until("d", "reason (Enter").await;
     terminal.press("not today\r");
@@ -189,7 +191,7 @@ async fn without_a_terminal_another_command_is_named() {
     let server = TestServer::asking().start().await;
     let done = server.cli(&["approver"]).await;
     assert_eq!(done.code, Some(64), "{done:?}");
-    done.complains("`countersign approvals watch`");
+    done.complains("hint: countersign approvals watch   (");
 }
 
 /// A way to a server that ends at every look at a single question, while the number of such ends is wanted.

@@ -122,6 +122,7 @@ async fn nothing_is_allowed_that_was_not_all_on_the_screen() {
     assert_says(&terminal.screen(24, 80).text, "│ echo line-60");
     terminal.answer("a", "allow-once").await;
     assert_has!(server.agent().finished(pending.text("runId")).await, { "exitCode": 0 });
+    terminal.shows(": allow-once, exit 0 in ").await;
     quits_and_restores(terminal).await;
 }
 
@@ -252,7 +253,7 @@ async fn a_filter_leaves_what_has_its_words() {
     terminal.press("\u{1b}");
     terminal.shows("j k move").await;
     terminal.press("\r");
-    assert_says(&terminal.shows("all that is known").await, "sessionKey");
+    assert_says(&terminal.shows("all that is known").await, "if nobody answers");
     terminal.press("\u{1b}");
     terminal.shows("j k move").await;
     quits_and_restores(terminal).await;
@@ -274,7 +275,7 @@ async fn hostile_text_reaches_no_full_screen() {
     )
     .await;
     terminal.press("\r");
-    terminal.sees("sessionKey").await;
+    terminal.sees("if nobody answers").await;
     let since = terminal.text().len();
     terminal.press("\u{1b}");
     terminal.sees_after(since, "d deny").await;

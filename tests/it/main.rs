@@ -30,6 +30,7 @@ mod cli_answers;
 mod cli_tables;
 mod cli_terminal;
 mod cli_verbs;
+mod cli_words;
 mod clients;
 mod confine;
 mod confined;

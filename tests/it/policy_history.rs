@@ -236,7 +236,7 @@ async fn files_that_are_no_policy_are_a_wrong_call() {
     }
     let done = server.cli(&["policy", "shadow"]).await;
     assert_eq!(done.code, Some(64), "{done:?}");
-    assert!(done.stderr.contains("hint: name a file"), "{done:?}");
+    assert!(done.stderr.contains("note: name a file"), "{done:?}");
 }
 
 async fn suggest(server: &TestServer) -> Value {

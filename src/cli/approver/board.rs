@@ -17,6 +17,9 @@ use super::{
 };
 use crate::cli::{approvals, question, value};
 
+/// A longer message is not added to.
+const LONGEST_MESSAGE: usize = 60;
+
 /// Why an allow is not taken yet.
 const READ_ON: &str = "not all of the command was on the screen: space reads on";
 
@@ -377,6 +380,18 @@ impl Board {
     /// Says something in the line above the last.
     pub(super) fn say(&mut self, what: &str) {
         what.clone_into(&mut self.message);
+    }
+
+    /// A run ended that an answer let start. What was said since stays where there is room for it.
+    pub(super) fn ended(&mut self, answer: &str, ended: &str) {
+        let said = format!("{answer}, {ended}");
+        self.message = if self.message.contains(answer) {
+            self.message.replace(answer, &said)
+        } else if self.message.is_empty() || self.message.chars().count() > LONGEST_MESSAGE {
+            said
+        } else {
+            format!("{} · {said}", self.message)
+        };
     }
 
     pub(super) fn tick(&mut self, now: UnixMillis) -> Vec<Deed> {
@@ -961,6 +976,23 @@ mod tests {
         board.painted();
         assert_eq!(board.keys(" \r", at(1_000)), []);
         assert!(matches!(board.mode, Mode::Always(_)));
+    }
+
+    #[test]
+    fn the_end_of_a_run_stands_beside_what_was_said_since() {
+        let mut board = board(Vec::new(), SCREEN);
+        board.say("5c24cd20: allow-once");
+        board.ended("5c24cd20: allow-once", "exit 0 in 3 ms");
+        assert_eq!(board.message, "5c24cd20: allow-once, exit 0 in 3 ms");
+        board.say("the bell is off");
+        board.ended("65e97e21: allow-once", "exit 1 in 3 ms");
+        assert_eq!(
+            board.message,
+            "the bell is off · 65e97e21: allow-once, exit 1 in 3 ms"
+        );
+        board.say(&"x".repeat(100));
+        board.ended("65e97e21: allow-once", "exit 1 in 3 ms");
+        assert_eq!(board.message, "65e97e21: allow-once, exit 1 in 3 ms");
     }
 
     fn ended(id: &str, status: &str) -> ApprovalEvent {

@@ -10,7 +10,7 @@ use countersign_wire::{
     approval::{ApprovalBody, CoveredBody, PatternBody, ProposalBody},
 };
 
-use crate::cli::value;
+use crate::cli::{moment, value};
 
 /// Begins the pattern of a rule for one exact text.
 const OF_TEXT: &str = "=command:";
@@ -136,7 +136,7 @@ impl Entry {
         }
         match (self.expires_at, narrowed.span()) {
             (Some(end), (_, for_how_long)) => {
-                words.extend([", until ", &value::local(end)]);
+                words.extend([", until ", &moment::with_zone(end)]);
                 if narrowed.lasting().is_some() {
                     words.extend([" and ", for_how_long, " at most"]);
                 }

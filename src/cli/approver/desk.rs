@@ -30,6 +30,8 @@ pub(super) trait Desk: Send + Sync {
     /// Whether only people of some groups may answer a question.
     fn is_for_groups(&self, id: &str) -> bool;
     fn say(&mut self, text: &str) -> Result<(), Failure>;
+    /// Says how a run went, with what was said of the answer that let it start.
+    fn ended(&mut self, answer: &str, ended: &str) -> Result<(), Failure>;
     /// What only the desk can do.
     fn perform(&mut self, deed: Deed, context: &Context, terminal: &Terminal) -> Result<(), Failure>;
     /// Shows the present state.
@@ -87,6 +89,10 @@ impl Desk for Lines {
     fn say(&mut self, text: &str) -> Result<(), Failure> {
         self.console.end_progress();
         self.console.line(text)
+    }
+
+    fn ended(&mut self, answer: &str, ended: &str) -> Result<(), Failure> {
+        self.say(&format!("{answer}, {ended}"))
     }
 
     fn perform(&mut self, deed: Deed, context: &Context, terminal: &Terminal) -> Result<(), Failure> {
@@ -172,6 +178,11 @@ impl Desk for FullScreen {
 
     fn say(&mut self, text: &str) -> Result<(), Failure> {
         self.board.say(text);
+        Ok(())
+    }
+
+    fn ended(&mut self, answer: &str, ended: &str) -> Result<(), Failure> {
+        self.board.ended(answer, ended);
         Ok(())
     }
 

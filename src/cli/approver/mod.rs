@@ -18,9 +18,10 @@ mod socket;
 mod state;
 pub(super) mod terminal;
 
-use std::{io, io::IsTerminal as _, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, io, io::IsTerminal as _, path::PathBuf, time::Duration};
 
 use eventsource_stream::Event;
+use serde_json::Value;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     time::{MissedTickBehavior, interval},
@@ -37,7 +38,8 @@ use countersign_domain::ApprovalStatus;
 use countersign_protocol::ByName;
 use countersign_wire::{
     approval::{ApprovalBody, DecidedBody, DecisionBody},
-    event::ApprovalEvent,
+    event::{ApprovalEvent, EventBody},
+    sentence,
 };
 
 use super::{
@@ -155,7 +157,7 @@ pub(crate) async fn run(context: &Context, args: ApproverArgs) -> Result<ExitSta
     } = args;
     if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
         return Err(Failure::usage("the approver needs a terminal")
-            .hint("`countersign approvals watch` shows what comes, `countersign approvals resolve ID DECISION` answers"));
+            .hint("countersign approvals watch   (shows what comes; countersign approve ID answers)"));
     }
     if let Some(path) = socket {
         return socket::run(context, path, plain, !no_bell).await;
@@ -184,7 +186,10 @@ pub(crate) async fn run(context: &Context, args: ApproverArgs) -> Result<ExitSta
 
 async fn open_stream(client: &Client, after: Option<&str>) -> Result<EventStream, Failure> {
     let query: Query = vec![
-        ("types", "exec.approval,events.gap".to_owned()),
+        (
+            "types",
+            "exec.approval,exec.finished,exec.denied,events.gap".to_owned(),
+        ),
         ("approver", "true".to_owned()),
     ];
     client.events(&query, after).await
@@ -244,8 +249,13 @@ struct Approver<'a, D> {
     /// `None` while the server cannot be reached.
     stream: Option<EventStream>,
     last_event: Option<String>,
+    /// The runs that this person let start, and what was said of the answer.
+    allowed: BTreeMap<String, String>,
     is_over: bool,
 }
+
+/// So many runs are waited for at once; of more nothing is said.
+const MOST_ALLOWED: usize = 1000;
 
 impl<'a, D: Desk> Approver<'a, D> {
     fn new(context: &'a Context, client: Client, desk: D, terminal: Terminal, stream: EventStream) -> Self {
@@ -256,6 +266,7 @@ impl<'a, D: Desk> Approver<'a, D> {
             terminal,
             stream: Some(stream),
             last_event: None,
+            allowed: BTreeMap::new(),
             is_over: false,
         }
     }
@@ -309,6 +320,9 @@ impl<'a, D: Desk> Approver<'a, D> {
         if !event.id.is_empty() {
             self.last_event = Some(event.id);
         }
+        if matches!(event.event.as_str(), "exec.finished" | "exec.denied") {
+            return self.take_end(&event.data);
+        }
         let data: ApprovalEvent = serde_json::from_str(&event.data).unwrap_or_default();
         match self.take_news(&event.event, &data).await {
             Ok(deeds) => self.carry_out(deeds).await,
@@ -318,6 +332,21 @@ impl<'a, D: Desk> Approver<'a, D> {
                 Ok(())
             }
             Err(failure) => Err(failure),
+        }
+    }
+
+    /// Says how a run went that this person let start.
+    fn take_end(&mut self, event: &str) -> Result<(), Failure> {
+        let event: EventBody = serde_json::from_str(event).unwrap_or_default();
+        let run = event.members.get("runId").and_then(Value::as_str);
+        let Some(answer) = run.and_then(|run| self.allowed.remove(run)) else {
+            return Ok(());
+        };
+        // As the list of events says it: `exit 0 in 12 ms`.
+        let ended = sentence::of(&event).map(|sentence| sentence.text);
+        match ended {
+            Some(ended) => self.desk.ended(&answer, &ended),
+            None => Ok(()),
         }
     }
 
@@ -379,7 +408,14 @@ impl<'a, D: Desk> Approver<'a, D> {
                 Deed::Send(answer) => {
                     self.show()?;
                     let id = answer.id.clone();
-                    let (what, is_over) = self.send(answer).await?;
+                    let Sent {
+                        what,
+                        is_over,
+                        starts,
+                    } = self.send(answer).await?;
+                    if let Some(run) = starts.filter(|_| self.allowed.len() < MOST_ALLOWED) {
+                        self.allowed.insert(run, what.clone());
+                    }
                     let now = self.context.clock.now();
                     let next = self.desk.answered(&id, what, is_over, now);
                     Box::pin(self.carry_out(next)).await?;
@@ -402,8 +438,8 @@ impl<'a, D: Desk> Approver<'a, D> {
         Ok(())
     }
 
-    /// What became of the answer, and whether the question is over.
-    async fn send(&self, answer: Answer) -> Result<(String, bool), Failure> {
+    /// What became of the answer.
+    async fn send(&self, answer: Answer) -> Result<Sent, Failure> {
         let Answer {
             id,
             decision,
@@ -431,15 +467,25 @@ impl<'a, D: Desk> Approver<'a, D> {
                 approval,
                 ..
             }) => {
+                let starts = Some(approval.run_id.to_string())
+                    .filter(|_run| approval.status == ApprovalStatus::Allowed);
                 let waits = Some(approval)
                     .filter(|approval| approval.status == ApprovalStatus::Pending)
                     .and_then(|approval| question::progress(&approval));
                 let more = waits.map_or_else(String::new, |progress| {
                     format!(", allowed by {progress}; it waits for another approver")
                 });
-                Ok((format!("{slug}: {decision}{more}"), true))
+                Ok(Sent {
+                    what: format!("{slug}: {decision}{more}"),
+                    is_over: true,
+                    starts,
+                })
             }
-            Ok(_) => Ok((format!("{slug} was already answered the same"), true)),
+            Ok(_) => Ok(Sent {
+                what: format!("{slug} was already answered the same"),
+                is_over: true,
+                starts: None,
+            }),
             Err(failure) => {
                 let is_over = matches!(
                     failure.code.as_str(),
@@ -455,10 +501,24 @@ impl<'a, D: Desk> Approver<'a, D> {
                 if is_refusal {
                     return Err(failure);
                 }
-                Ok((format!("{slug}: {}", value::visible(&failure.message)), is_over))
+                Ok(Sent {
+                    what: format!("{slug}: {}", value::visible(&failure.message)),
+                    is_over,
+                    starts: None,
+                })
             }
         }
     }
+}
+
+/// What became of an answer.
+struct Sent {
+    /// In words.
+    what: String,
+    /// Whether the question is over.
+    is_over: bool,
+    /// The run that starts by it.
+    starts: Option<String>,
 }
 
 fn show_card(context: &Context, state: &ApproverState) -> Result<(), Failure> {

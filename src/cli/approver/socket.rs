@@ -61,7 +61,7 @@ pub(super) async fn run(
         let first = problems.first().map(ToString::to_string).unwrap_or_default();
         Failure::new("config", first)
             .exit(ExitStatus::CONFIG)
-            .hint("`countersign doctor` says what is wrong with the settings")
+            .hint("countersign doctor")
     })?;
     let settings = settings.current();
     let ids = Arc::new(SystemIds);
@@ -73,10 +73,9 @@ pub(super) async fn run(
     ));
     let path = std::path::absolute(path)?;
     let (hosted, listener) = Hosted::bind(&path, &*context.clock).map_err(|error| not_hosted(&error))?;
-    documents.socket_token().map_err(|error| {
-        Failure::new("approvals-document", error.to_string())
-            .hint("`countersign doctor` says what is wrong with exec-approvals.json")
-    })?;
+    documents
+        .socket_token()
+        .map_err(|error| Failure::new("approvals-document", error.to_string()).hint("countersign doctor"))?;
     let (sender, news) = mpsc::channel(QUEUE);
     let ui = TerminalUi {
         news: sender,
@@ -112,10 +111,13 @@ pub(super) async fn run(
 }
 
 fn not_hosted(error: &SocketFileError) -> Failure {
-    let hint = match error {
+    let failure = Failure::new("approvals-socket", error.to_string());
+    let advice = match error {
         SocketFileError::Hosted => {
-            "a server hosts the socket of its state directory: answer with countersign approver, or set [ipc] role = \
-             \"client\" in countersign.toml"
+            return failure.hint(
+                "countersign approver   (a server hosts the socket of its state directory, unless countersign.toml says \
+                 [ipc] role = \"client\")",
+            );
         }
         SocketFileError::TooLong(_) | SocketFileError::Relative => "name a short absolute path",
         SocketFileError::Directory(_)
@@ -126,7 +128,7 @@ fn not_hosted(error: &SocketFileError) -> Failure {
         | SocketFileError::Missing
         | SocketFileError::Io { .. } => "name a path in a directory of yours with mode 0700",
     };
-    Failure::new("approvals-socket", error.to_string()).hint(hint)
+    failure.advice(advice)
 }
 
 /// What a peer does.

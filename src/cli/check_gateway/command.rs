@@ -106,7 +106,7 @@ async fn play_case(
         // Nothing is there that could be checked.
         Ok(Err(failure)) if failure.code == "server-unavailable" => {
             return Err(Failure::unavailable(failure.message)
-                .hint("start the gateway, and give the URL at which it takes commands"));
+                .advice("start the gateway, and give the URL at which it takes commands"));
         }
         Ok(Err(failure)) => Err(failure.message),
         Err(_elapsed) => Err(format!("nothing came within {} s", within.as_secs())),

@@ -90,7 +90,7 @@ impl DemoServer {
             return Ok(());
         }
         Err(Failure::unavailable("the server of the demo did not start")
-            .hint("`countersign --state-dir NEW-DIRECTORY serve` shows why"))
+            .hint("countersign --state-dir NEW-DIRECTORY serve   (shows why)"))
     }
 
     fn has_ended(&self) -> bool {

@@ -31,7 +31,7 @@ use countersign_wire::forecast::{ForecastBody, ForecastEntry, ForecastReason, Fo
 
 use super::{
     candidates, console::Format, context::Context, duration::parse_duration, exit::ExitStatus,
-    failure::Failure, init::InitPreset, policy_replay, value,
+    failure::Failure, init::InitPreset, moment, policy_replay, value,
 };
 
 use entries::Question;
@@ -601,7 +601,9 @@ impl Report {
         } = self.now.counts;
         let (Some(first), Some(last)) = (first, last) else {
             console.line("no command of an agent was found in this time")?;
-            console.hint("--since 90d looks further back, and --from FILE reads a file");
+            console.hint(
+                "countersign policy forecast --since 90d   (looks further back; --from FILE reads a file)",
+            );
             return Ok(());
         };
         let policy = match self.preset {
@@ -611,8 +613,8 @@ impl Report {
         console.line(&format!(
             "{commands} commands ({} different), {} to {}, under {policy}:",
             order.len(),
-            value::local(*first),
-            value::local(*last)
+            moment::with_zone(*first),
+            moment::with_zone(*last)
         ))?;
         console.line(&format!(
             "you would have been asked {ask} times; {run} would have run without a question, {deny} would have been denied"
@@ -658,7 +660,7 @@ impl Report {
         for (count, what) in left_out.iter().filter(|(count, _)| *count > 0) {
             console.note(&format!("{count} {what}"));
         }
-        console.hint(
+        console.note(
             "nothing is changed; an entry for a program trusts its arguments as far as rule D1 knows them",
         );
         Ok(())

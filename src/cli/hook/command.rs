@@ -89,7 +89,7 @@ async fn answer(context: &Context, args: &HookArgs) -> Result<Reply, Failure> {
     if context.server.token.is_some() {
         return Err(
             Failure::usage("--token would be visible in the replaced command and is not taken here")
-                .hint("set COUNTERSIGN_TOKEN for the agent, or leave it to the state directory"),
+                .advice("set COUNTERSIGN_TOKEN for the agent, or leave it to the state directory"),
         );
     }
     let mut asked = match args.format.question(&read_input()?)? {

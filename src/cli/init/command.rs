@@ -72,14 +72,14 @@ pub(crate) fn run(context: &Context, args: &InitArgs) -> Result<ExitStatus, Fail
     if !blocked && preset == InitPreset::Cautious && args.sets.is_empty() {
         context
             .console
-            .hint("`countersign policy forecast` says which starter sets would save you questions");
+            .hint("countersign policy forecast   (says which starter sets would save you questions)");
     }
     if blocked {
         return Err(Failure::new(
             "already-configured",
             "nothing was written: a file that is there says something else",
         )
-        .hint("make the changes listed above by hand, or choose another directory with --state-dir"));
+        .advice("make the changes listed above by hand, or choose another directory with --state-dir"));
     }
     Ok(ExitStatus::SUCCESS)
 }

@@ -18,7 +18,7 @@ pub(super) fn read(path: &Path) -> Result<Script, Failure> {
     let wrong = |what: String| Failure::usage(format!("{}: {what}", path.display()));
     let bytes = read_bounded(path, MAX_BYTES).map_err(|error| wrong(error.to_string()))?;
     let text = String::from_utf8(bytes).map_err(|_not_text| wrong("it is not UTF-8".to_owned()))?;
-    parse(&text).map_err(|what| wrong(what).hint("docs/gateways.md has the members of a rule"))
+    parse(&text).map_err(|what| wrong(what).advice("docs/gateways.md has the members of a rule"))
 }
 
 /// The script of the cases that every gateway meets.

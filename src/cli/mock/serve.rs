@@ -84,7 +84,7 @@ pub(crate) async fn open(
                 let code = if in_use { "address-in-use" } else { "listen" };
                 Failure::new(code, format!("cannot listen on {address}: {source}"))
                     .exit(ExitStatus::UNAVAILABLE)
-                    .hint("another address: --listen 127.0.0.1:0 picks a free port")
+                    .hint("countersign serve --mock --listen 127.0.0.1:0   (picks a free port)")
             }
         })
 }

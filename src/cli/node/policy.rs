@@ -121,7 +121,8 @@ fn ask(console: Console) -> Result<Preset, Failure> {
         console.progress("number or name [1]: ");
         let mut line = String::new();
         if io::stdin().lock().read_line(&mut line)? == 0 {
-            return Err(Failure::usage("no answer").hint("--policy deny-all (or cautious, yolo)"));
+            return Err(Failure::usage("no answer")
+                .hint("countersign node run --policy deny-all   (or cautious, yolo)"));
         }
         match answer(line.trim()) {
             Some(preset) => return Ok(preset),

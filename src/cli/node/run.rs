@@ -6,6 +6,7 @@ use std::{
 };
 
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 use countersign_config::{
     settings::{LogFormat, StartOptions, StateDir},
@@ -85,15 +86,22 @@ pub(crate) struct GatewayArgs {
   countersign node run --host gateway.example --tls-fingerprint 5f2c...e1
   countersign node run --commands system.run,system.which
   countersign node run --policy cautious
+  countersign node run --retry
 
 Prints one line when it is connected. The first time a person has to approve it at the gateway;
-it says so and goes on trying. Nothing is written before a gateway answers for the first time.
+it says so and goes on trying, as where the gateway cannot be reached. It ends with 77 where the
+gateway does not know the token, or knows it no more, unless --retry or a service manager keeps it
+going. Nothing is written before a gateway answers for the first time.
 Then it asks, once and at a terminal, which policy this machine has; --policy answers that.
 SIGTERM ends it: what runs is killed and reported.
-Exit codes: 0; 78 bad settings, identity or state directory; 64 a gateway that does not exist.")]
+Exit codes: 0; 64 a gateway that does not exist; 77 a token that the gateway does not know; 78 bad
+settings, identity or state directory.")]
 pub(crate) struct NodeRunArgs {
     #[command(flatten)]
     pub(super) gateway: GatewayArgs,
+    /// Go on trying where the gateway does not know the token
+    #[arg(long)]
+    retry: bool,
     /// Another settings file.
     #[arg(
         long,
@@ -105,7 +113,11 @@ pub(crate) struct NodeRunArgs {
 
 /// Runs the node until it is told to stop.
 pub(super) fn run(context: &Context, args: NodeRunArgs) -> Result<ExitStatus, Failure> {
-    let NodeRunArgs { gateway, config } = args;
+    let NodeRunArgs {
+        gateway,
+        retry,
+        config,
+    } = args;
     let console = context.console;
     let start = StartOptions {
         state_dir: context.server.state_dir.clone(),
@@ -138,18 +150,24 @@ pub(super) fn run(context: &Context, args: NodeRunArgs) -> Result<ExitStatus, Fa
     };
     let state_dir = context.state_dir()?;
     let root = state_dir.root().to_string_lossy().into_owned();
+    // Who installed a service did not mistype.
+    let is_typed = variable("NOTIFY_SOCKET").is_none();
     let teller = Teller {
         console,
         gateway: resolved.address.to_string(),
         root,
         notes: Notes::at_once(LogFormat::Text),
+        unknown: (is_typed && !retry).then(CancellationToken::new),
     };
-    // Who installed a service did not mistype.
-    let is_typed = variable("NOTIFY_SOCKET").is_none();
     let is_unknown = node::is_unknown(&state_dir).map_err(|error| identity_failure(&error))?;
-    let acquaintance = (is_typed && is_unknown)
-        .then(|| meet(context, &options, |event: &NodeEvent| teller.say(event)))
-        .transpose()?;
+    let acquaintance = if is_typed && is_unknown {
+        match meet(context, &options, &teller)? {
+            Some(acquaintance) => Some(acquaintance),
+            None => return Ok(ExitStatus::DENIED),
+        }
+    } else {
+        None
+    };
     if acquaintance.is_some() {
         // Only now: an operator who mistyped the gateway is not asked twice.
         resolved.choose_policy(console, &state_dir, gateway.policy)?;
@@ -176,6 +194,14 @@ pub(super) fn run(context: &Context, args: NodeRunArgs) -> Result<ExitStatus, Fa
         .write_aside()
         .map_err(|error| Failure::new("runtime", format!("a thread cannot be started: {error}")))?;
     let teller = Teller { notes, ..teller };
+    let unknown = teller.unknown.clone().unwrap_or_default();
+    let exit = || {
+        if unknown.is_cancelled() {
+            ExitStatus::DENIED
+        } else {
+            ExitStatus::SUCCESS
+        }
+    };
     runtime
         .block_on(run_node(
             prepared,
@@ -183,22 +209,26 @@ pub(super) fn run(context: &Context, args: NodeRunArgs) -> Result<ExitStatus, Fa
             Arc::clone(&context.clock),
             Arc::new(SystemIds),
             Box::new(move |event: &NodeEvent| teller.say(event)),
+            unknown.clone(),
         ))
-        .map(|()| ExitStatus::SUCCESS)
+        .map(|()| exit())
         .map_err(|error| explain(console, &error))
 }
 
-/// Waits for a gateway that takes this machine, before anything is written. With a runtime of its own: what is prepared
-/// afterwards must be the only thread of this process.
-fn meet(
-    context: &Context,
-    options: &NodeOptions,
-    tell: impl Fn(&NodeEvent),
-) -> Result<Acquaintance, Failure> {
+/// Waits for a gateway that takes this machine, before anything is written; `None` where one does not know the token, and that ends
+/// it. With a runtime of its own: what is prepared afterwards must be the only thread of this process.
+fn meet(context: &Context, options: &NodeOptions, teller: &Teller) -> Result<Option<Acquaintance>, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime =
         runtime.map_err(|error| Failure::new("runtime", format!("the runtime cannot be made: {error}")))?;
-    Ok(runtime.block_on(node::meet(options, &*context.clock, &SystemIds, tell)))
+    let unknown = teller.unknown.clone().unwrap_or_default();
+    let tell = |event: &NodeEvent| teller.say(event);
+    Ok(runtime.block_on(async {
+        tokio::select! {
+            acquaintance = node::meet(options, &*context.clock, &SystemIds, tell) => Some(acquaintance),
+            () = unknown.cancelled() => None,
+        }
+    }))
 }
 
 /// The gateway and the name, from the call, the file of the last time, and the defaults.
@@ -324,7 +354,7 @@ fn served(wanted: &[String]) -> Result<Vec<String>, Failure> {
         if !node::commands().any(|known| known == name) {
             let known: Vec<&str> = node::commands().collect();
             return Err(Failure::usage(format!("a node does not serve {name:?}"))
-                .hint(format!("it can serve {}", known.join(", "))));
+                .advice(&format!("it can serve {}", known.join(", "))));
         }
     }
     Ok(wanted.to_vec())
@@ -366,17 +396,18 @@ fn read_token(path: &Path) -> Result<Secret, Failure> {
 fn address_failure(error: &AddressError) -> Failure {
     let failure = Failure::usage(error.to_string());
     match error {
-        AddressError::Host { .. } => failure.hint("--host takes a name or an address, and --port the port"),
+        AddressError::Host { .. } => failure.advice("--host takes a name or an address, and --port the port"),
         AddressError::Port => failure,
-        AddressError::Plaintext { .. } => failure
-            .hint("--tls, or --tls-fingerprint SHA256; --insecure-plaintext if you know that nobody listens"),
+        AddressError::Plaintext { .. } => failure.advice(
+            "--tls, or --tls-fingerprint SHA256; --insecure-plaintext if you know that nobody listens",
+        ),
     }
 }
 
 pub(super) fn identity_failure(error: &IdentityError) -> Failure {
     Failure::new("node-identity", serve::with_causes(error))
         .exit(ExitStatus::CONFIG)
-        .hint("the node's files are node.json and identity/ in the state directory")
+        .advice("the node's files are node.json and identity/ in the state directory")
 }
 
 fn explain(console: Console, error: &NodeError) -> Failure {
@@ -384,7 +415,7 @@ fn explain(console: Console, error: &NodeError) -> Failure {
         NodeError::Start(StartError::Ledger(problem @ countersign_ledger::OpenError::InUse { .. })) => {
             Failure::new("node-in-use", serve::with_causes(problem))
                 .exit(ExitStatus::CONFIG)
-                .hint("another node runs on this state directory: `countersign node status`")
+                .hint("countersign node status   (another node runs on this state directory)")
         }
         NodeError::Start(error) => serve::explain(console, error),
         NodeError::Identity(error) => identity_failure(error),
@@ -400,6 +431,8 @@ struct Teller {
     gateway: String,
     root: String,
     notes: Notes,
+    /// Cancelled when the gateway does not know the token, where that ends the node.
+    unknown: Option<CancellationToken>,
 }
 
 impl Teller {
@@ -414,7 +447,11 @@ impl Teller {
             gateway,
             root,
             notes,
+            unknown,
         } = self;
+        let ends = unknown
+            .as_ref()
+            .filter(|_| matches!(event, NodeEvent::Unauthorized { .. }));
         match console.format() {
             Format::Json => notes.data(&console.json_text(&as_json(gateway, event))),
             Format::People => match event {
@@ -431,16 +468,23 @@ impl Teller {
                 NodeEvent::Started | NodeEvent::Stopping => {}
                 event => {
                     for line in in_words(gateway, root, event) {
-                        notes.note(&line);
+                        let is_over = ends.is_some() && line == TRIES_AGAIN;
+                        notes.note(if is_over { ENDS } else { &line });
                     }
                 }
             },
+        }
+        if let Some(ends) = ends {
+            ends.cancel();
         }
     }
 }
 
 /// Below an error that ends nothing.
 const TRIES_AGAIN: &str = "trying again, less and less often, until it works; Ctrl-C ends it";
+
+/// Below an error that ends the node.
+const ENDS: &str = "note: the node ends; countersign node run --retry goes on trying";
 
 fn in_words(gateway: &str, root: &str, event: &NodeEvent) -> Vec<String> {
     match event {
@@ -451,7 +495,7 @@ fn in_words(gateway: &str, root: &str, event: &NodeEvent) -> Vec<String> {
             vec![
                 format!("waiting: a person has to approve this node at {gateway}"),
                 format!(
-                    "hint: there: countersign nodes approve {what} (OpenClaw: openclaw devices approve {what})"
+                    "hint: countersign nodes approve {what}   (there; OpenClaw: openclaw devices approve {what})"
                 ),
             ]
         }
@@ -463,8 +507,8 @@ fn in_words(gateway: &str, root: &str, event: &NodeEvent) -> Vec<String> {
             };
             vec![
                 format!("error[unauthorized]: {what} ({gateway})"),
-                "hint: give the gateway's token: --token-file FILE or OPENCLAW_GATEWAY_TOKEN; of a countersign server it \
-                 is countersign/bridge.token in its state directory"
+                "hint: countersign node run --token-file FILE   (or OPENCLAW_GATEWAY_TOKEN; of a countersign server it is \
+                 countersign/bridge.token in its state directory)"
                     .to_owned(),
                 TRIES_AGAIN.to_owned(),
             ]
@@ -480,7 +524,7 @@ fn in_words(gateway: &str, root: &str, event: &NodeEvent) -> Vec<String> {
             );
             vec![
                 format!("warning: the clock of this machine is {seconds} s {which} the gateway's"),
-                "hint: gateways refuse nodes whose clock differs by minutes; timedatectl set-ntp true"
+                "hint: sudo timedatectl set-ntp true   (gateways refuse nodes whose clock differs by minutes)"
                     .to_owned(),
             ]
         }

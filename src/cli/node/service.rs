@@ -113,7 +113,7 @@ pub(super) fn install(context: &Context, args: NodeInstallArgs) -> Result<ExitSt
     let manager = manager(system);
     if account.is_none() && manager == Manager::SystemdSystem {
         return Err(Failure::usage("a system unit needs an account to run as")
-            .hint("--account NAME: the one that owns the state directory"));
+            .advice("--account NAME names the one that owns the state directory"));
     }
     let mut resolved = Resolved::of(context, &gateway)?;
     let state_dir = context.state_dir()?;
@@ -336,11 +336,11 @@ fn address(entry: &GatewayEntry) -> Option<String> {
 fn hint(state: &str, request_id: Option<&str>, start: Option<String>) -> Option<String> {
     match (state, request_id) {
         ("pairing", id) => Some(format!(
-            "at the gateway: countersign nodes approve {}",
+            "countersign nodes approve {}   (at the gateway)",
             id.unwrap_or("REQUEST")
         )),
         ("stopped", _) => Some(start.unwrap_or_else(|| {
-            "countersign node run --host GATEWAY, or countersign node install".to_owned()
+            "countersign node run --host GATEWAY   (or countersign node install)".to_owned()
         })),
         _ => None,
     }
@@ -350,10 +350,10 @@ fn service_failure(error: &ServiceError) -> Failure {
     let failure = Failure::new("service", with_causes(error)).exit(ExitStatus::CONFIG);
     match error {
         ServiceError::Foreign { path } => {
-            failure.hint(format!("move {} away if it is not needed", path.display()))
+            failure.advice(&format!("move {} away if it is not needed", path.display()))
         }
         ServiceError::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
-            failure.hint("a system unit is written by root: sudo")
+            failure.hint("sudo countersign node install --system   (root writes system units)")
         }
         ServiceError::Io { .. } | ServiceError::Unwritable { .. } => failure,
     }

@@ -25,8 +25,8 @@ use crate::cli::{
     exit::ExitStatus,
     failure::Failure,
     follow::Follower,
+    moment,
     table::Table,
-    value,
 };
 
 /// Every run is told of once by this, with what was decided about it.
@@ -61,7 +61,7 @@ pub(crate) async fn run(context: &Context, client: &Client, args: ShadowArgs) ->
     if candidate.is_present_policy() {
         return Err(
             Failure::usage("there is nothing to try beside the policy in force")
-                .hint("name a file with --document or --config"),
+                .advice("name a file with --document or --config"),
         );
     }
     let candidate = candidate.load(context)?;
@@ -168,7 +168,13 @@ impl Watch<'_> {
             Format::People => {
                 let [agent, decisions, why, command] = record::cells(compared);
                 let mut line = Table::without_header();
-                line.row([value::moment(at), agent, decisions, why, command]);
+                line.row([
+                    at.map(moment::with_zone).unwrap_or_default(),
+                    agent,
+                    decisions,
+                    why,
+                    command,
+                ]);
                 let tone = if compared.is_wider() {
                     Tone::Caution
                 } else {

@@ -62,6 +62,53 @@ async fn notes_that_nobody_reads_hold_nothing_up() {
     }
 }
 
+/// What a node says that a person started by hand.
+async fn by_hand(
+    node: &TestNode,
+    gateway: &Gateway,
+    more: &[&str],
+) -> tokio::task::JoinHandle<(Option<i32>, String)> {
+    let port = gateway.port.to_string();
+    let words = [&["node", "run", "--host", "127.0.0.1", "--port", &port], more].concat();
+    let invocation = node.invocation(&words);
+    tokio::task::spawn_blocking(move || {
+        let done = crate::support::run_program(&invocation);
+        (done.code, done.stderr)
+    })
+}
+
+#[tokio::test]
+async fn a_node_ends_where_the_gateway_does_not_know_its_token() {
+    let error =
+        json!({"code": "INVALID_REQUEST", "message": MISMATCH, "details": {"code": "AUTH_TOKEN_MISMATCH"}});
+    // One that has seen no gateway before, and one that is paired and was revoked.
+    for is_paired in [false, true] {
+        let gateway = Gateway::new().await;
+        let mut node = TestNode::open();
+        if is_paired {
+            let peer = node.connected(&gateway).await;
+            drop(peer);
+            node.kill().await;
+        }
+        let node_ended = by_hand(&node, &gateway, &[]).await;
+        // A connection that breaks ends nothing.
+        drop(gateway.accept_raw().await);
+        // That of its own, and then the shared one.
+        for _ in 0..=usize::from(is_paired) {
+            let mut peer = gateway.accept().await;
+            let connect = peer.challenged().await;
+            peer.refuse(&connect, &error, 1008).await;
+        }
+        let (code, said) = node_ended.await.expect("an end");
+        assert_eq!(code, Some(77), "{said}");
+        assert!(said.contains("error[unauthorized]: "), "{said}");
+        assert!(
+            said.contains("note: the node ends; countersign node run --retry goes on trying"),
+            "{said}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn a_node_says_what_gateways_of_the_present_generation_want() {
     let gateway = Gateway::new().await;

@@ -142,7 +142,9 @@ impl TestNode {
     pub(super) fn start_as_it_is(&mut self, host: &str, port: u16) {
         assert!(self.running.is_none(), "it runs");
         let port = port.to_string();
-        let words = ["--json", "node", "run", "--host", host, "--port", &port];
+        let words = [
+            "--json", "node", "run", "--retry", "--host", host, "--port", &port,
+        ];
         let log = File::options()
             .create(true)
             .append(true)

@@ -65,7 +65,7 @@ fn config_needs_no_server() {
     let unset = run(&["config", "unset", "tools.exec.timeoutSec", "--json"]);
     assert_eq!(
         json_of(&unset),
-        json!({ "path": "tools.exec.timeoutSec", "changed": true })
+        json!({ "path": "tools.exec.timeoutSec", "changed": true, "effect": "unknown" })
     );
     assert_eq!(run(&["config", "get", "tools.exec.timeoutSec"]).stdout, "1800\n");
     let kept: Value =
@@ -164,29 +164,29 @@ fn what_cannot_be_set_says_why() {
     check(
         &["config", "get", "tools.exec.aks"],
         64,
-        "hint: did you mean tools.exec.ask?",
+        "hint: countersign config get tools.exec.ask",
     );
     check(
         &["config", "set", "tools.exec.aks", "off"],
         64,
-        "hint: did you mean tools.exec.ask?",
+        "hint: countersign config set tools.exec.ask off",
     );
     check(
         &["config", "set", "tools.exec.ask", "maybe"],
-        1,
+        64,
         "expected off, on-miss or always",
     );
     check(
         &["config", "set", "tools.exec.timeoutSec", "soon"],
-        1,
+        64,
         "tools.exec.timeoutSec",
     );
-    check(&["config", "set", "tools.exec.ask", "null"], 1, "null");
+    check(&["config", "set", "tools.exec.ask", "null"], 64, "null");
     check(&["config", "set", "a..b", "1"], 64, "expected a path");
     check(&["config", "unset", "gateway.auth.token"], 64, "no such key");
     check(
         &["config", "set", "commands.allowFrom.__proto__", "['x']"],
-        1,
+        64,
         "__proto__",
     );
     assert!(!scratch.join("state/openclaw.json").exists());
@@ -366,7 +366,7 @@ async fn a_rule_that_can_never_match_is_refused_with_the_way_to_say_it() {
     for list in ["denylist", "allowlist"] {
         for pattern in ["curl *", "rm -rf"] {
             let refused = server.cli(&[list, "add", pattern]).await;
-            assert_eq!(refused.code, Some(1), "{refused:?}");
+            assert_eq!(refused.code, Some(64), "{refused:?}");
             refused.complains("error[invalid-pattern]");
             refused.complains("--arg-pattern");
         }

@@ -45,7 +45,15 @@ impl OurNode {
         let invocation = countersign()
             .arg("--state-dir")
             .arg(&state)
-            .args(&["node", "run", "--host", host, "--port", &port.to_string()])
+            .args(&[
+                "node",
+                "run",
+                "--retry",
+                "--host",
+                host,
+                "--port",
+                &port.to_string(),
+            ])
             .args(&["--display-name", "ours"])
             .env("HOME", scratch.path())
             .env("OPENCLAW_GATEWAY_TOKEN", token)
