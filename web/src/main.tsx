@@ -13,7 +13,7 @@ import { useValue } from "./state.ts";
 import { follow } from "./stream.ts";
 import { Inbox, Title } from "./view/inbox.tsx";
 import { Nav, Opened, useHeadingFocus } from "./view/nav.tsx";
-import { Announcer, Gone, Head, Notices, Top, Trust } from "./view/shell.tsx";
+import { Announcer, Gone, Head, Notices, Top } from "./view/shell.tsx";
 import { refreshStop, seeStop, Stopped } from "./view/stop.tsx";
 
 const POLL_MS = 3000;
@@ -48,11 +48,12 @@ function App() {
 
 function Views() {
   const { view } = useValue(place);
+  const later = useValue(record);
   useHeadingFocus(view);
   return (
     <>
       <Stopped />
-      {view === "inbox" && <Trust />}
+      {view === "inbox" && later && <later.Trust />}
       <Notices />
       {view === "inbox" ? <Inbox /> : <Opened key={view} name={view} />}
       <Head />

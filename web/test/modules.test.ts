@@ -8,6 +8,7 @@ import { createLooker } from "../src/pure/looker.ts";
 import { sentence } from "../src/pure/sentence.ts";
 import { reader, type StreamEvent } from "../src/pure/sse.ts";
 import * as text from "../src/pure/text.ts";
+import { trust } from "../src/pure/trust.ts";
 import * as widening from "../src/pure/widening.ts";
 import * as words from "../src/pure/words.ts";
 
@@ -195,10 +196,10 @@ test("events are read however they are cut", () => {
 });
 
 test("every level of trust has a sentence, and what is unknown is no praise", () => {
-  for (const level of ["separate-user", "confined", "same-user", "sandbox", "node"]) assert.match(words.trust(level).sentence, /^Commands run /);
-  assert.equal(words.trust("same-user").tone, "warn");
-  assert.equal(words.trust("constructor").tone, "warn");
-  assert.equal(words.trust("new-level").tone, "warn");
+  for (const level of ["separate-user", "confined", "same-user", "sandbox", "node"]) assert.match(trust(level).sentence, /^Commands run /);
+  assert.equal(trust("same-user").tone, "warn");
+  assert.equal(trust("constructor").tone, "warn");
+  assert.equal(trust("new-level").tone, "warn");
 });
 
 test("an end says who, and that it was you only when that is known", () => {

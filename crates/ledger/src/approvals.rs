@@ -35,6 +35,8 @@ pub struct ApprovalFilter {
     pub since: Option<UnixMillis>,
     /// Asked before.
     pub until: Option<UnixMillis>,
+    /// Whose command has this text in it.
+    pub query: Option<String>,
     /// Of an agent that the reader has authority over.
     pub authority: Authority,
 }
@@ -245,6 +247,7 @@ impl ApprovalFilter {
             id_part,
             since,
             until,
+            query,
             authority,
         } = self;
         let mut sql = String::from("1");
@@ -289,6 +292,12 @@ impl ApprovalFilter {
         }
         if let Some(until) = until {
             add("created_ms < ?", Value::Integer(until.get()));
+        }
+        if let Some(query) = query {
+            add(
+                "EXISTS (SELECT 1 FROM runs WHERE runs.run_id = approvals.run_id AND instr(runs.command, ?) > 0)",
+                Value::Text(query.clone()),
+            );
         }
         if let Some(part) = id_part {
             add(

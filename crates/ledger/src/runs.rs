@@ -38,8 +38,10 @@ pub struct RunFilter {
     pub until: Option<UnixMillis>,
     /// Whose id begins or ends with this.
     pub id_part: Option<IdPart>,
-    /// Whose command holds this text.
+    /// Whose command has this text in it.
     pub query: Option<String>,
+    /// With a terminal, or without one; `None` for any.
+    pub pty: Option<bool>,
     /// Asked for with this token.
     pub owner: Option<TokenId>,
     /// Of an agent that the reader has authority over.
@@ -167,6 +169,7 @@ impl RunFilter {
             until: _,
             id_part,
             query,
+            pty,
             owner,
             authority,
         } = self;
@@ -207,6 +210,9 @@ impl RunFilter {
         }
         if let Some(query) = query {
             add("instr(command, ?) > 0", text(query));
+        }
+        if let Some(pty) = pty {
+            add("pty = ?", Value::Integer(i64::from(*pty)));
         }
         if let Some(owner) = owner {
             // Its own, and those of browsers that stand for it: their ids are its id and 17 characters more.

@@ -41,8 +41,7 @@ pub struct SettingBody {
     )]
     #[schema(value_type = Value, required = false)]
     pub waiting: Option<Value>,
-    /// What `waiting` waits for: `restart` of the server, `acceptance` of an edit that allows more, or `change` of the file where
-    /// an admin rejected what it says. What an edit forbids is in force at once.
+    /// What `waiting` waits for: `restart`, `acceptance` of an edit that allows more, or `change` of a file that was rejected.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub waits_for: Option<Cow<'static, str>>,

@@ -384,6 +384,14 @@ async fn approvals_are_found_by_state_and_by_prefix() {
         found(&format!("?status=all&idPrefix={}", &first[..8])).await,
         [first]
     );
+    // A text of the command, of whatever an approver may see; no part of it is a pattern.
+    assert_eq!(found("?status=all&q=date%202").await, [second.as_str()]);
+    assert_eq!(found("?status=all&q=%25").await, Vec::<String>::new());
+    let (_, bound) = server
+        .token_with(json!({ "name": "bound", "scopes": ["approve"], "agents": ["a"] }))
+        .await;
+    let seen = bound.read("/v1/approvals?status=all&q=date%202").await;
+    assert_eq!(seen.list("items").len(), 0, "{seen}");
     server
         .operator()
         .get("/v1/approvals?idPrefix=1234567")

@@ -22,8 +22,18 @@ const DESK: Screen = Screen {
     dark: false,
 };
 
-const VIEWS: [&str; 10] = [
-    "inbox", "overview", "runs", "history", "sessions", "nodes", "policy", "people", "audit", "health",
+const VIEWS: [&str; 11] = [
+    "inbox",
+    "overview",
+    "runs",
+    "history",
+    "terminals",
+    "sessions",
+    "nodes",
+    "policy",
+    "people",
+    "audit",
+    "health",
 ];
 
 /// The rules, as text for the page: `dev/web` installs them.

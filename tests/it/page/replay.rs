@@ -30,7 +30,27 @@ async fn a_recording_plays_and_is_searched_and_no_sequence_of_a_command_comes_th
         .await
         .problem(400, "invalid-request");
 
+    let without = server.ran(json!({ "command": "echo no terminal" })).await;
+    for (pty, wanted) in [("true", run), ("false", without.text("runId"))] {
+        let list = server.operator().read(&format!("/v1/runs?pty={pty}")).await;
+        let ids: Vec<&str> = list.list("items").iter().map(|run| run.text("runId")).collect();
+        assert_eq!(ids, [wanted], "{pty}");
+    }
+    server
+        .operator()
+        .get("/v1/runs?pty=yes")
+        .await
+        .problem(400, "invalid-request");
+
     let browser = or_skip!(signed_in(&server, Screen::DESK).await);
+    // What ran on a terminal has a view of its own, where the recording is open at once.
+    go(&browser, "terminals").await;
+    browser
+        .until("document.querySelectorAll('#terminals [data-run]').length === 1")
+        .await;
+    browser.click(&format!("[data-run=\"{run}\"] .run-head")).await;
+    browser.says(".screen", "<img src=x onerror=alert(1)>").await;
+    axe::draw(&browser, "terminals-open", Screen::DESK).await;
     go(&browser, "runs").await;
     browser.click(&format!("[data-run=\"{run}\"] .run-head")).await;
     browser

@@ -5,11 +5,12 @@ use serde_json::json;
 use super::{answer, ask, ask_body, axe, complains_of_nothing, ended, go, id, opened, press, signed_in};
 use crate::support::{Browser, Members as _, Screen, TestServer};
 
-const VIEWS: [(&str, &str); 10] = [
+const VIEWS: [(&str, &str); 11] = [
     ("inbox", "Waiting for you (1)"),
     ("overview", "Overview"),
     ("runs", "Runs"),
     ("history", "History"),
+    ("terminals", "Terminals"),
     ("sessions", "Sessions"),
     ("nodes", "Nodes"),
     ("policy", "Policy"),
@@ -92,7 +93,7 @@ async fn a_view_is_loaded_when_it_is_opened_and_one_that_could_not_be_is_loaded_
         .await;
     assert_eq!(
         browser.value(loaded).await,
-        json!(["/assets/app.js", "/assets/lists.js", "/assets/record.js"])
+        json!(["/assets/app.js", "/assets/early.js", "/assets/record.js"])
     );
     browser.set_offline(true).await;
     browser.run("location.hash = '#/audit'", json!([])).await;
@@ -114,6 +115,7 @@ async fn a_view_is_loaded_when_it_is_opened_and_one_that_could_not_be_is_loaded_
         json!([
             "/assets/app.js",
             "/assets/audit.js",
+            "/assets/early.js",
             "/assets/lists.js",
             "/assets/record.js"
         ])
@@ -201,6 +203,15 @@ async fn runs_sessions_and_history_show_what_happened_and_what_goes_on() {
         .until("document.querySelectorAll('#history [data-approval]').length === 1")
         .await;
     browser.choose("#history-status", "").await;
+    browser.shown(&denied).await;
+    browser.write("#history-q", "never").await;
+    browser
+        .until("document.querySelectorAll('#history [data-approval]').length === 1")
+        .await;
+    browser.shown(&denied).await;
+    browser.write("#history-q", " x").await;
+    browser.says("#history-none", "Nothing matches the filter.").await;
+    browser.click("#history-none a").await;
     browser.shown(&denied).await;
     // What is answered while it is open appears there.
     let late = ask(&server, &["/bin/echo", "late"]).await;
@@ -302,7 +313,7 @@ async fn an_admin_sees_the_log_the_people_and_the_health_and_who_may_not_does_no
     let listed = "[...document.querySelectorAll('nav a')].map((link) => link.dataset.view).join()";
     assert_eq!(
         browser.value(listed).await,
-        "inbox,overview,runs,history,sessions,nodes,policy,health"
+        "inbox,overview,runs,history,terminals,sessions,nodes,policy,health"
     );
     browser.run("location.hash = '#/people'", json!([])).await;
     browser.says("#view-people", "lacks the scope admin").await;

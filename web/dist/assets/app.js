@@ -1342,21 +1342,6 @@ function byteSize(count) {
 }
 // src/pure/words.ts
 var of = (table, name) => name !== void 0 && Object.hasOwn(table, name) ? table[name] : void 0;
-var TRUST = {
-	"separate-user": ["good", "Commands run as another user. They cannot read or change anything of this server."],
-	confined: ["good", "Commands run confined: they cannot reach this server's files and sockets while they run."],
-	"same-user": ["warn", "Commands run with the same rights as this server. Approvals are a guard rail here, not a boundary."],
-	sandbox: ["good", "Commands run in a sandbox, separate from this server."],
-	node: ["good", "Commands run on another machine, under its own rules."]
-};
-function trust(level) {
-	const [tone, sentence] = of(TRUST, level) ?? ["warn", "This page does not know what that level means."];
-	return {
-		level,
-		tone,
-		sentence
-	};
-}
 var RULES = {
 	"ask-always": "Always ask: this agent's commands all need approval",
 	"allowlist-miss": "Not on the allowlist",
@@ -2190,6 +2175,7 @@ var NAMES = [
 	"overview",
 	"runs",
 	"history",
+	"terminals",
 	"sessions",
 	"nodes",
 	"policy",
@@ -3375,10 +3361,11 @@ function FactsLine({ facts, known: { overrides, past, isLost } }) {
 	});
 	return createVNode(FactChips, { facts });
 }
+// src/pure/window.ts
 var MARGIN = 8;
-function inSight(count, top, height) {
-	const from = Math.max(0, Math.min(count - 1, Math.floor(top / 48)) - MARGIN);
-	const to = Math.min(count, from + 100, Math.ceil((top + height) / 48) + MARGIN);
+function inSight(count, top, height, px) {
+	const from = Math.max(0, Math.min(count - 1, Math.floor(top / px)) - MARGIN);
+	const to = Math.min(count, from + 100, Math.ceil((top + height) / px) + MARGIN);
 	return {
 		from,
 		to: Math.max(from, to)
@@ -3398,7 +3385,8 @@ function List() {
 		height: 800
 	});
 	const all = rows();
-	const { from, to } = inSight(all.length, sight.top, sight.height);
+	const px = matchMedia("(min-width: 60rem) and (not (pointer: coarse))").matches ? 40 : 48;
+	const { from, to } = inSight(all.length, sight.top, sight.height, px);
 	const look = () => {
 		const { current } = box;
 		if (!current) return;
@@ -3419,9 +3407,9 @@ function List() {
 	useLayoutEffect(() => {
 		const { current } = box;
 		if (!current || at < 0 || !current.clientHeight) return;
-		const top = at * 48;
+		const top = at * px;
 		if (top < current.scrollTop) current.scrollTop = top;
-		else if (top + 48 > current.scrollTop + current.clientHeight) current.scrollTop = top + 48 - current.clientHeight;
+		else if (top + px > current.scrollTop + current.clientHeight) current.scrollTop = top + px - current.clientHeight;
 		look();
 	}, [shown?.name]);
 	useLayoutEffect(() => {
@@ -3444,7 +3432,7 @@ function List() {
 				from > 0 && createVNode("li", {
 					class: "rows-gap",
 					"aria-hidden": "true",
-					ref: (gap) => gap?.style.setProperty("height", `${from * 48}px`)
+					ref: (gap) => gap?.style.setProperty("height", `${from * px}px`)
 				}),
 				all.slice(from, to).map((row, index) => createVNode(Row, {
 					row,
@@ -3456,7 +3444,7 @@ function List() {
 				to < all.length && createVNode("li", {
 					class: "rows-gap",
 					"aria-hidden": "true",
-					ref: (gap) => gap?.style.setProperty("height", `${(all.length - to) * 48}px`)
+					ref: (gap) => gap?.style.setProperty("height", `${(all.length - to) * px}px`)
 				})
 			]
 		})
@@ -3596,6 +3584,11 @@ var VIEWS = {
 		title: "History",
 		needs: "read",
 		load: () => __vitePreload(() => import("./history.js").then((view) => view.History), [])
+	},
+	terminals: {
+		title: "Terminals",
+		needs: "read",
+		load: () => __vitePreload(() => import("./runs.js").then((view) => view.Terminals), [])
 	},
 	sessions: {
 		title: "Sessions",
@@ -4077,24 +4070,6 @@ function Top({ children }) {
 		}), children]
 	});
 }
-function Trust() {
-	const now = useValue(policy);
-	if (!now) return null;
-	const { level, tone, sentence } = trust(now.isolation);
-	return createVNode("p", {
-		class: "trust",
-		id: "trust",
-		"data-tone": tone,
-		children: [
-			createVNode("span", {
-				class: "trust-level",
-				children: ["Trust level ", createVNode("code", { children: visible(level) })]
-			}),
-			" ",
-			sentence
-		]
-	});
-}
 function Notices() {
 	return createVNode("div", {
 		id: "notices",
@@ -4211,10 +4186,11 @@ function App() {
 }
 function Views() {
 	const { view } = useValue(place);
+	const later = useValue(record);
 	useHeadingFocus(view);
 	return createVNode(Fragment, { children: [
 		createVNode(Stopped, {}),
-		view === "inbox" && createVNode(Trust, {}),
+		view === "inbox" && later && createVNode(later.Trust, {}),
 		createVNode(Notices, {}),
 		view === "inbox" ? createVNode(Inbox, {}) : createVNode(Opened, { name: view }, view),
 		createVNode(Head, {})

@@ -1,5 +1,5 @@
 import { Fact, Fragment, Mono, Time, brief, createVNode, hints, lineOf, outcome, placeOf, useMemo, useValue, visible } from "./app.js";
-import { AGES, Filter, Listing, query, sinceOf, useAgents, useFilter, usePaged } from "./lists.js";
+import { AGES, Filter, Listing, dayOf, query, sinceOf, useAgents, useFilter, usePaged } from "./lists.js";
 // src/view/history.tsx
 var STATES = [
 	["all", "Any answer"],
@@ -25,16 +25,28 @@ function History() {
 			key: "days",
 			title: "Asked",
 			choices: AGES
+		},
+		{
+			key: "day",
+			title: "Day",
+			kind: "day"
+		},
+		{
+			key: "q",
+			title: "Text of the command",
+			hint: "git push"
 		}
 	];
-	const { agent, status, days } = useFilter(fields);
+	const { agent, status, days, day, q } = useFilter(fields);
 	const since = useMemo(() => sinceOf(days), [days]);
 	const hint = useValue(hints.approvals) + useValue(hints.all);
 	const list = usePaged(`/v1/approvals?${query({
 		limit: "50",
 		agentId: agent,
 		status: status || "all",
-		since
+		since,
+		...dayOf(day),
+		q
 	})}`, ({ id }) => id, hint);
 	return createVNode(Fragment, { children: [createVNode(Filter, {
 		view: "history",
@@ -44,7 +56,7 @@ function History() {
 		title: "Requests and their answers",
 		list,
 		row: (approval) => createVNode(Row, { approval }, approval.id),
-		none: Boolean(agent || status || days) ? createVNode("p", { children: ["Nothing matches the filter. ", createVNode("a", {
+		none: Boolean(agent || status || days || day || q) ? createVNode("p", { children: ["Nothing matches the filter. ", createVNode("a", {
 			href: "#/history",
 			children: "Show all requests"
 		})] }) : createVNode("p", { children: "Nothing was asked yet. What agents ask, and how it was answered, stays here." })

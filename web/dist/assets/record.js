@@ -1782,6 +1782,41 @@ async function resumeNow(reason) {
 	const answer = await json("POST", "/v1/resume", { body: { reason } });
 	announce(answer.stopped ? "It takes an admin of another owner to let everything go on." : "Everything goes on.");
 }
+// src/pure/trust.ts
+var TRUST = {
+	"separate-user": ["good", "Commands run as another user. They cannot read or change anything of this server."],
+	confined: ["good", "Commands run confined: they cannot reach this server's files and sockets while they run."],
+	"same-user": ["warn", "Commands run with the same rights as this server. Approvals are a guard rail here, not a boundary."],
+	sandbox: ["good", "Commands run in a sandbox, separate from this server."],
+	node: ["good", "Commands run on another machine, under its own rules."]
+};
+function trust(level) {
+	const [tone, sentence] = (Object.hasOwn(TRUST, level) ? TRUST[level] : void 0) ?? ["warn", "This page does not know what that level means."];
+	return {
+		level,
+		tone,
+		sentence
+	};
+}
+// src/view/trust.tsx
+function Trust() {
+	const now = useValue(policy);
+	if (!now) return null;
+	const { level, tone, sentence } = trust(now.isolation);
+	return createVNode("p", {
+		class: "trust",
+		id: "trust",
+		"data-tone": tone,
+		children: [
+			createVNode("span", {
+				class: "trust-level",
+				children: ["Trust level ", createVNode("code", { children: visible(level) })]
+			}),
+			" ",
+			sentence
+		]
+	});
+}
 // src/view/record.tsx
 var record_exports = __exportAll({
 	AfterDenial: () => AfterDenial,
@@ -1801,6 +1836,7 @@ var record_exports = __exportAll({
 	StopDialog: () => StopDialog,
 	StoredList: () => StoredList,
 	Times: () => Times,
+	Trust: () => Trust,
 	decideTogether: () => decideTogether,
 	whyNoAlways: () => whyNoAlways
 });

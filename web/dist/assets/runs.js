@@ -184,7 +184,58 @@ function Runs() {
 		] })
 	})] });
 }
-function Row({ run, changed }) {
+function Terminals() {
+	const fields = [
+		{
+			key: "agent",
+			title: "Agent",
+			choices: useAgents()
+		},
+		{
+			key: "day",
+			title: "Day",
+			kind: "day"
+		},
+		{
+			key: "q",
+			title: "Text of the command",
+			hint: "vim"
+		}
+	];
+	const { agent, day, q } = useFilter(fields);
+	const hint = useValue(hints.runs) + useValue(hints.all);
+	const list = usePaged(`/v1/runs?${query({
+		limit: "50",
+		pty: "true",
+		agentId: agent,
+		...dayOf(day),
+		q
+	})}`, ({ runId }) => runId, hint);
+	return createVNode(Fragment, { children: [createVNode(Filter, {
+		view: "terminals",
+		fields
+	}), createVNode(Listing, {
+		id: "terminals",
+		title: "Terminals",
+		list,
+		row: (run) => createVNode(Row, {
+			run,
+			changed: list.refresh,
+			isRecording: true
+		}, run.runId),
+		none: Boolean(agent || day || q) ? createVNode("p", { children: ["No terminal matches the filter. ", createVNode("a", {
+			href: "#/terminals",
+			children: "Show all terminals"
+		})] }) : createVNode("p", { children: [
+			"Nothing has run on a terminal yet. A command that an agent starts with ",
+			createVNode("code", { children: "pty" }),
+			" is recorded, and you can replay it here. Try it with ",
+			createVNode("code", { children: "countersign exec --pty -- top" }),
+			"."
+		] })
+	})] });
+}
+function Row({ run, changed, isRecording = false }) {
 	const [isOpen, setOpen] = useState(false);
 	const { label, tone } = runStatus(run.status);
 	const isLive = run.status === "running";
@@ -227,8 +278,15 @@ function Row({ run, changed }) {
 					run,
 					changed
 				}),
-				run.startedAtMs !== void 0 && run.outputBytes > 0 && createVNode(Recording, { run }),
-				isLive ? createVNode(LiveOutput, {
+				run.startedAtMs !== void 0 && run.outputBytes > 0 && createVNode(Recording, {
+					run,
+					isFirst: isRecording
+				}),
+				isRecording && !run.outputBytes && createVNode("p", {
+					class: "hint",
+					children: "No output."
+				}),
+				isRecording ? null : isLive ? createVNode(LiveOutput, {
 					runId: run.runId,
 					ended: changed
 				}) : run.startedAtMs !== void 0 && (run.outputBytes > 0 ? createVNode(Output, { run }, run.status) : createVNode("p", {
@@ -239,7 +297,7 @@ function Row({ run, changed }) {
 		})]
 	});
 }
-function Recording({ run }) {
+function Recording({ run, isFirst }) {
 	const [Player, setPlayer] = useState(void 0);
 	const [isOpen, setOpen] = useState(false);
 	const [problem, setProblem] = useState("");
@@ -255,6 +313,9 @@ function Recording({ run }) {
 			setProblem("");
 		}, () => setProblem("The player could not be loaded. Close it, and try again."));
 	}
+	useEffect(() => {
+		if (isFirst) toggle();
+	}, []);
 	return createVNode(Fragment, { children: [createVNode("button", {
 		type: "button",
 		class: "quiet",
@@ -365,4 +426,4 @@ function RunFacts({ run }) {
 		]
 	});
 }
-export { Runs };
+export { Runs, Terminals };

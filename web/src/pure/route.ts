@@ -1,7 +1,7 @@
 // The addresses of the views: `#/runs?agent=build`. Pure.
 
 /** The views, in the order of the menu. */
-export const NAMES = ["inbox", "overview", "runs", "history", "sessions", "nodes", "policy", "people", "audit", "health"] as const;
+export const NAMES = ["inbox", "overview", "runs", "history", "terminals", "sessions", "nodes", "policy", "people", "audit", "health"] as const;
 
 export type ViewName = (typeof NAMES)[number];
 

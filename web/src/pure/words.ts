@@ -10,20 +10,6 @@ export type Tone = "good" | "bad" | "warn" | "live" | "wait" | "dull";
 const of = <Value>(table: Readonly<Record<string, Value>>, name: string | undefined): Value | undefined =>
   name !== undefined && Object.hasOwn(table, name) ? table[name] : undefined;
 
-const TRUST: Record<string, [Tone, string]> = {
-  "separate-user": ["good", "Commands run as another user. They cannot read or change anything of this server."],
-  confined: ["good", "Commands run confined: they cannot reach this server's files and sockets while they run."],
-  "same-user": ["warn", "Commands run with the same rights as this server. Approvals are a guard rail here, not a boundary."],
-  sandbox: ["good", "Commands run in a sandbox, separate from this server."],
-  node: ["good", "Commands run on another machine, under its own rules."],
-};
-
-/** The level of trust as `{level, tone, sentence}`. */
-export function trust(level: string): { level: string; tone: Tone; sentence: string } {
-  const [tone, sentence] = of(TRUST, level) ?? ["warn", "This page does not know what that level means."];
-  return { level, tone, sentence };
-}
-
 const RULES: Record<string, string> = {
   "ask-always": "Always ask: this agent's commands all need approval",
   "allowlist-miss": "Not on the allowlist",

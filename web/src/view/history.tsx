@@ -9,7 +9,7 @@ import { useValue } from "../state.ts";
 import { useAgents } from "./agents.ts";
 import { Fact, Mono, Time } from "./common.tsx";
 import { lineOf, placeOf } from "./details.tsx";
-import { AGES, Filter, type FilterField, Listing, query, sinceOf, useFilter } from "./listing.tsx";
+import { AGES, dayOf, Filter, type FilterField, Listing, query, sinceOf, useFilter } from "./listing.tsx";
 import { usePaged } from "./paged.ts";
 
 const STATES = [["all", "Any answer"], ["allowed", "Allowed"], ["denied", "Denied"], ["expired", "Expired"], ["cancelled", "Cancelled"], ["pending", "Waiting"]] as const;
@@ -20,12 +20,14 @@ export function History() {
     { key: "agent", title: "Agent", choices: agents },
     { key: "status", title: "Answer", choices: STATES.map(([value, words]) => [value === "all" ? "" : value, words] as const) },
     { key: "days", title: "Asked", choices: AGES },
+    { key: "day", title: "Day", kind: "day" },
+    { key: "q", title: "Text of the command", hint: "git push" },
   ];
-  const { agent, status, days } = useFilter(fields);
+  const { agent, status, days, day, q } = useFilter(fields);
   const since = useMemo(() => sinceOf(days), [days]);
   const hint = useValue(hints.approvals) + useValue(hints.all);
-  const list = usePaged<Approval>(`/v1/approvals?${query({ limit: "50", agentId: agent, status: status || "all", since })}`, ({ id }) => id, hint);
-  const isNarrowed = Boolean(agent || status || days);
+  const list = usePaged<Approval>(`/v1/approvals?${query({ limit: "50", agentId: agent, status: status || "all", since, ...dayOf(day), q })}`, ({ id }) => id, hint);
+  const isNarrowed = Boolean(agent || status || days || day || q);
   return (
     <>
       <Filter view="history" fields={fields} />

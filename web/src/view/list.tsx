@@ -7,7 +7,7 @@ import type { Entry } from "../pure/approvals.ts";
 import type { Row as Listed } from "../pure/groups.ts";
 import { type Fact, factsOf } from "../pure/facts.ts";
 import { brief, timeLeft, visible } from "../pure/text.ts";
-import { inSight, ROW_PX } from "../pure/window.ts";
+import { DESK_ROW_PX, inSight, ROW_PX } from "../pure/window.ts";
 import { outcome, progress, runFacts, runStatus } from "../pure/words.ts";
 import { may } from "../shell.ts";
 import { useValue } from "../state.ts";
@@ -25,7 +25,9 @@ export function List() {
   const box = useRef<HTMLDivElement>(null);
   const [sight, setSight] = useState({ top: 0, height: 800 });
   const all = rows();
-  const { from, to } = inSight(all.length, sight.top, sight.height);
+  // As the stylesheet has it.
+  const px = matchMedia("(min-width: 60rem) and (not (pointer: coarse))").matches ? DESK_ROW_PX : ROW_PX;
+  const { from, to } = inSight(all.length, sight.top, sight.height, px);
 
   const look = () => {
     const { current } = box;
@@ -46,9 +48,9 @@ export function List() {
   useLayoutEffect(() => {
     const { current } = box;
     if (!current || at < 0 || !current.clientHeight) return;
-    const top = at * ROW_PX;
+    const top = at * px;
     if (top < current.scrollTop) current.scrollTop = top;
-    else if (top + ROW_PX > current.scrollTop + current.clientHeight) current.scrollTop = top + ROW_PX - current.clientHeight;
+    else if (top + px > current.scrollTop + current.clientHeight) current.scrollTop = top + px - current.clientHeight;
     look();
   }, [shown?.name]);
   useLayoutEffect(() => {
@@ -63,11 +65,11 @@ export function List() {
   return (
     <div class="rows-box" ref={box} onScroll={look}>
       <ol class="rows" id="rows" aria-labelledby="waiting-title">
-        {from > 0 && <li class="rows-gap" aria-hidden="true" ref={(gap) => gap?.style.setProperty("height", `${from * ROW_PX}px`)} />}
+        {from > 0 && <li class="rows-gap" aria-hidden="true" ref={(gap) => gap?.style.setProperty("height", `${from * px}px`)} />}
         {all.slice(from, to).map((row, index) => (
           <Row key={row.name} row={row} isOpen={row === shown} isChosen={row.entries.every(({ approval }) => marked.has(approval.id))} at={from + index + 1} of={all.length} />
         ))}
-        {to < all.length && <li class="rows-gap" aria-hidden="true" ref={(gap) => gap?.style.setProperty("height", `${(all.length - to) * ROW_PX}px`)} />}
+        {to < all.length && <li class="rows-gap" aria-hidden="true" ref={(gap) => gap?.style.setProperty("height", `${(all.length - to) * px}px`)} />}
       </ol>
     </div>
   );

@@ -22,6 +22,7 @@ const VIEWS: Record<Exclude<ViewName, "inbox">, View> = {
   overview: { title: "Overview", needs: "read", load: () => import("./overview.tsx").then((view) => view.Overview) },
   runs: { title: "Runs", needs: "read", load: () => import("./runs.tsx").then((view) => view.Runs) },
   history: { title: "History", needs: "read", load: () => import("./history.tsx").then((view) => view.History) },
+  terminals: { title: "Terminals", needs: "read", load: () => import("./runs.tsx").then((view) => view.Terminals) },
   sessions: { title: "Sessions", needs: "read", load: () => import("./sessions.tsx").then((view) => view.Sessions) },
   nodes: { title: "Nodes", needs: "read", load: () => import("./nodes.tsx").then((view) => view.Nodes) },
   policy: { title: "Policy", needs: "read", load: () => import("./policy/policy.tsx").then((view) => view.Policy) },

@@ -15,3 +15,4 @@ export { Output } from "./output.tsx";
 export { Revise, Revised } from "./revise.tsx";
 export { Start } from "./start.tsx";
 export { StopDialog } from "./stop-dialog.tsx";
+export { Trust } from "./trust.tsx";

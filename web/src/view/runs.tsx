@@ -1,7 +1,7 @@
 // Runs: what ran or was refused, why, and its output, also while it comes.
 
 import type { ComponentType } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import type { Run } from "../api/types.ts";
 import { hints } from "../hints.ts";
 import { brief, byteSize, duration, visible } from "../pure/text.ts";
@@ -40,7 +40,28 @@ export function Runs() {
   );
 }
 
-function Row({ run, changed }: { run: Run; changed: () => void }) {
+/** What ran on a terminal: each with its recording. */
+export function Terminals() {
+  const agents = useAgents();
+  const fields: FilterField[] = [
+    { key: "agent", title: "Agent", choices: agents },
+    { key: "day", title: "Day", kind: "day" },
+    { key: "q", title: "Text of the command", hint: "vim" },
+  ];
+  const { agent, day, q } = useFilter(fields);
+  const hint = useValue(hints.runs) + useValue(hints.all);
+  const list = usePaged<Run>(`/v1/runs?${query({ limit: "50", pty: "true", agentId: agent, ...dayOf(day), q })}`, ({ runId }) => runId, hint);
+  const isNarrowed = Boolean(agent || day || q);
+  return (
+    <>
+      <Filter view="terminals" fields={fields} />
+      <Listing id="terminals" title="Terminals" list={list} row={(run) => <Row key={run.runId} run={run} changed={list.refresh} isRecording />}
+        none={isNarrowed ? <p>No terminal matches the filter. <a href="#/terminals">Show all terminals</a></p> : <p>Nothing has run on a terminal yet. A command that an agent starts with <code>pty</code> is recorded, and you can replay it here. Try it with <code>countersign exec --pty -- top</code>.</p>} />
+    </>
+  );
+}
+
+function Row({ run, changed, isRecording = false }: { run: Run; changed: () => void; isRecording?: boolean }) {
   const [isOpen, setOpen] = useState(false);
   const { label, tone } = runStatus(run.status);
   const isLive = run.status === "running";
@@ -57,8 +78,9 @@ function Row({ run, changed }: { run: Run; changed: () => void }) {
             <RunFacts run={run} />
             {may("read") && <Story run={run} />}
             {isLive && may("admin") && <Cancel run={run} changed={changed} />}
-            {run.startedAtMs !== undefined && run.outputBytes > 0 && <Recording run={run} />}
-            {isLive ? <LiveOutput runId={run.runId} ended={changed} /> : run.startedAtMs !== undefined && (run.outputBytes > 0 ? <Output key={run.status} run={run} /> : <p class="hint">No output.</p>)}
+            {run.startedAtMs !== undefined && run.outputBytes > 0 && <Recording run={run} isFirst={isRecording} />}
+            {isRecording && !run.outputBytes && <p class="hint">No output.</p>}
+            {isRecording ? null : isLive ? <LiveOutput runId={run.runId} ended={changed} /> : run.startedAtMs !== undefined && (run.outputBytes > 0 ? <Output key={run.status} run={run} /> : <p class="hint">No output.</p>)}
           </>
         )}
       </div>
@@ -67,7 +89,7 @@ function Row({ run, changed }: { run: Run; changed: () => void }) {
 }
 
 /** The recording of a run, loaded when it is wanted. */
-function Recording({ run }: { run: Run }) {
+function Recording({ run, isFirst }: { run: Run; isFirst: boolean }) {
   const [Player, setPlayer] = useState<ComponentType<{ run: Run }> | undefined>(undefined);
   const [isOpen, setOpen] = useState(false);
   const [problem, setProblem] = useState("");
@@ -80,6 +102,9 @@ function Recording({ run }: { run: Run }) {
       setProblem("");
     }, () => setProblem("The player could not be loaded. Close it, and try again."));
   }
+  useEffect(() => {
+    if (isFirst) toggle();
+  }, []);
   return (
     <>
       <button type="button" class="quiet" aria-expanded={isOpen} aria-controls={id} onClick={toggle}>{isOpen ? "Close the recording" : "Replay"}</button>

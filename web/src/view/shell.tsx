@@ -1,4 +1,4 @@
-// What is around the views: the head of the page, what is wrong, how far commands are trusted, the help, and the end.
+// What is around the views: the head of the page, what is wrong, and the end.
 
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
@@ -6,8 +6,7 @@ import { announced } from "../announce.ts";
 import { isHelp } from "../keys.ts";
 import { record } from "../later.ts";
 import { visible } from "../pure/text.ts";
-import { trust } from "../pure/words.ts";
-import { gone, head, link, me, type Notice, notices, only, policy, signOut } from "../shell.ts";
+import { gone, head, link, me, type Notice, notices, only, signOut } from "../shell.ts";
 import { useValue } from "../state.ts";
 import { StopButton } from "./stop.tsx";
 
@@ -34,13 +33,6 @@ export function Top({ children }: { children?: ComponentChildren }) {
       {children}
     </header>
   );
-}
-
-export function Trust() {
-  const now = useValue(policy);
-  if (!now) return null;
-  const { level, tone, sentence } = trust(now.isolation);
-  return <p class="trust" id="trust" data-tone={tone}><span class="trust-level">Trust level <code>{visible(level)}</code></span> {sentence}</p>;
 }
 
 export function Notices() {

@@ -226,8 +226,7 @@ async fn accept(
     }
 }
 
-/// Rejects a held change: its file says again what was accepted. `countersign.toml` stays as it is; what it loosens never takes effect,
-/// and another content of it waits again.
+/// Rejects a held change: its file says again what was accepted. What `countersign.toml` loosens is never in force.
 #[utoipa::path(
     post, path = "/v1/policy/document/reject", tag = "policy", operation_id = "reject_policy_document",
     request_body = AcceptBody,

@@ -243,6 +243,7 @@ async fn backtest(
         until: None,
         id_part: None,
         query: None,
+        pty: None,
         // The engine narrows it to what the caller may see.
         owner: None,
         authority: Authority::EVERYTHING,

@@ -38,12 +38,11 @@ use crate::{
 /// the answers of others.
 const AT_ONCE: usize = 8;
 
-/// Answers up to 100 questions. Each answer counts by itself, as one to that question alone would.
+/// Answers up to 100 questions. Each answer counts by itself, as one to that question alone would, and each result says whether.
 ///
-/// This is not atomic: some answers may count and others not, and each result says which. Every answer but `deny` needs the
-/// `bindingDigest` of what was shown. `allow-always` needs a `grant`, which says what is stored. Each answer counts against the rate
-/// of the token; what is over it is `rate-limited` and was not answered. If the connection breaks, the answers that were
-/// taken stay, and the others are not taken.
+/// Every answer but `deny` needs the `bindingDigest` of what was shown. `allow-always` needs a `grant`, which says what is stored.
+/// Each answer counts against the rate of the token; what is over it is `rate-limited`. If the connection breaks, the answers that
+/// were taken stay.
 #[utoipa::path(
     post, path = "/v1/approvals/decisions", tag = "approvals", operation_id = "decide_approvals",
     request_body = DecisionsBody,

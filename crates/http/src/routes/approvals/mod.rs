@@ -75,6 +75,8 @@ struct ApprovalsQuery {
     since: Option<Moment>,
     /// Asked before then.
     until: Option<Moment>,
+    /// Text that the command contains.
+    q: Option<String>,
     #[param(ignore)]
     page: PageQuery,
 }
@@ -95,6 +97,7 @@ impl QueryForm for ApprovalsQuery {
             id_prefix: parameters.text("idPrefix")?.map(id_prefix).transpose()?,
             since: parameters.value("since")?,
             until: parameters.value("until")?,
+            q: parameters.text("q")?,
             page: PageQuery::read(parameters)?,
         })
     }
@@ -126,6 +129,7 @@ async fn list(
         id_prefix,
         since,
         until,
+        q,
         page,
     } = query;
     let filter = ApprovalFilter {
@@ -136,6 +140,7 @@ async fn list(
         id_part: None,
         since: since.map(UnixMillis::from),
         until: until.map(UnixMillis::from),
+        query: q,
         // The engine narrows it to what the caller may see.
         authority: Authority::EVERYTHING,
     };

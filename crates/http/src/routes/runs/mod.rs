@@ -72,6 +72,8 @@ struct RunsQuery {
     until: Option<Moment>,
     /// Text that the command contains.
     q: Option<String>,
+    /// On a terminal, or not.
+    pty: Option<bool>,
     #[param(ignore)]
     page: PageQuery,
 }
@@ -87,6 +89,7 @@ impl QueryForm for RunsQuery {
             since: parameters.value("since")?,
             until: parameters.value("until")?,
             q: parameters.text("q")?,
+            pty: parameters.value("pty")?,
             page: PageQuery::read(parameters)?,
         })
     }
@@ -113,6 +116,7 @@ async fn list(
         since,
         until,
         q,
+        pty,
         page,
     } = query;
     let filter = RunFilter {
@@ -129,6 +133,7 @@ async fn list(
         until: until.map(UnixMillis::from),
         id_part: None,
         query: q,
+        pty,
         // The engine narrows it to what the caller may see.
         owner: None,
         authority: Authority::EVERYTHING,
