@@ -506,7 +506,10 @@ async fn the_command_line_shows_and_accepts_a_held_edit() {
     assert_eq!(accepted.code, Some(0), "{accepted:?}");
     runs(&server, "id").await;
     let history = server.cli(&["policy", "history"]).await;
-    assert!(history.stdout.contains("policy.changed"), "{history:?}");
+    assert!(
+        history.stdout.contains("accepted a change that was held"),
+        "{history:?}"
+    );
     // Not from within a command.
     let inside = TestServer::finish(
         server

@@ -400,5 +400,5 @@ fn a_url_where_nothing_answers_is_no_gateway() {
     let call = countersign().args(&["check-gateway", "http://127.0.0.1:9/", "--case", "pending"]);
     let done = run_program(&call);
     assert_eq!(done.code, Some(69), "{done:?}");
-    done.complains("hint: start the gateway");
+    done.complains("note: start the gateway");
 }

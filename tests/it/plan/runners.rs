@@ -95,7 +95,9 @@ async fn a_runner_is_covered_where_any_code_of_its_interpreter_is() {
         listed.ran(call("uv run ruff check .")).await["stdout"],
         "uv run ruff check .\n"
     );
+    let anything = json!([{ "pattern": "*" }]);
     for (entries, denied, reads) in [
+        (&anything, &none, true),
         (&narrow, &none, true),
         (&free, &denied, true),
         (&free, &none, false),

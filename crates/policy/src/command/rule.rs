@@ -115,8 +115,8 @@ vocabulary! {
         ///
         /// `docs/spec/command-analysis.md#g24`
         G24 = "G24",
-        /// Where `tools.exec.reads.projectRunners` says so, an entry for a runner covers a program of the project, where another one
-        /// lets the agent run any code of the project's interpreter.
+        /// With `tools.exec.reads.projectRunners` an entry for a runner covers what it runs for a project, where an entry for
+        /// the project's interpreter lets the agent run any code of it.
         ///
         /// `docs/spec/command-analysis.md#d2`
         D2 = "D2",
