@@ -32,18 +32,13 @@ pub(crate) fn render(contract: Json, errors: &str) -> Result<String, Error> {
         if value.is_safe() {
             return Ok(out.write_str(&text)?);
         }
-        for piece in text.split_inclusive(['&', '<', '>', '"']) {
-            let escaped = match piece.chars().next_back() {
-                Some('&') => "&amp;",
-                Some('<') => "&lt;",
-                Some('>') => "&gt;",
-                Some('"') => "&quot;",
-                Some(_) | None => {
-                    out.write_str(piece)?;
-                    continue;
-                }
-            };
-            out.write_str(&piece[..piece.len() - 1])?;
+        let escapes = [('&', "&amp;"), ('<', "&lt;"), ('>', "&gt;"), ('"', "&quot;")];
+        for piece in text.split_inclusive(escapes.map(|(character, _)| character)) {
+            let escaped = escapes
+                .iter()
+                .find_map(|(character, escaped)| Some((piece.strip_suffix(*character)?, *escaped)));
+            let (plain, escaped) = escaped.unwrap_or((piece, ""));
+            out.write_str(plain)?;
             out.write_str(escaped)?;
         }
         Ok(())

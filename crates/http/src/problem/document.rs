@@ -149,11 +149,10 @@ impl Problem {
         };
         let words = methods.to_str().unwrap_or_default().replace(',', ", ");
         let problem = self.with_header(header::ALLOW, methods);
-        match problem.code() {
-            Code::MethodNotAllowed => {
-                problem.with(|body| body.detail = format!("this resource takes {words}"))
-            }
-            _ => problem,
+        if problem.code() == Code::MethodNotAllowed {
+            problem.with(|body| body.detail = format!("this resource takes {words}"))
+        } else {
+            problem
         }
     }
 

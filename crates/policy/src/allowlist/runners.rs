@@ -190,12 +190,13 @@ impl Evaluation<'_> {
         let Some((told, behind)) = runner.told(&arguments) else {
             return false;
         };
-        !takes_input
-            && work.has_literal_arguments()
-            && (work.context.files_are_seen || !runner.fetches)
-            && !LEADING.iter().any(|variable| self.lookup.is_set(variable))
-            && !(self.policy.strict_inline_eval && inline_eval::inline_eval(&[told], behind).is_some())
-            && !self.writes_deciding(work, &delegation::read(&[told], behind).outputs)
+        let is_code = self.policy.strict_inline_eval && inline_eval::inline_eval(&[told], behind).is_some();
+        let is_led_elsewhere = LEADING.iter().any(|variable| self.lookup.is_set(variable));
+        let may_be_gone = runner.fetches && !work.context.files_are_seen;
+        if takes_input || is_code || is_led_elsewhere || may_be_gone || !work.has_literal_arguments() {
+            return false;
+        }
+        !self.writes_deciding(work, &delegation::read(&[told], behind).outputs)
             && self.is_of_project(work, runner, told)
             && runner.interpreters.iter().any(|name| self.is_free(name, work))
     }
