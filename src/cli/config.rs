@@ -9,6 +9,7 @@ use countersign_config::settings::{
     KeyPath, SettingsProblem, SettingsStore, Source, StartOptions, StateDir, config_edit, config_part,
     config_text, config_values, is_server_setting,
 };
+use countersign_domain::intended;
 use countersign_wire::setting::SettingBody;
 
 use super::{
@@ -415,15 +416,14 @@ impl Unchanged {
     fn of_edit(self, path: &KeyPath, value: Option<&str>) -> Failure {
         match self {
             Self::Edit(EditError::UnknownKey { path, nearest }) if !is_server_setting(&path) => {
-                let hint = match value {
-                    Some(value) => {
-                        format!(
-                            "countersign config set {} {}",
-                            value::quoted(&nearest),
-                            value::quoted(value)
-                        )
+                // A key that only looks a little like it may allow more.
+                let hint = match (intended(&path, [nearest.as_str()]), value) {
+                    (Some(nearest), Some(value)) => {
+                        let (key, value) = (value::quoted(nearest), value::quoted(value));
+                        format!("countersign config set {key} {value}")
                     }
-                    None => format!("countersign config unset {}", value::quoted(&nearest)),
+                    (Some(nearest), None) => format!("countersign config unset {}", value::quoted(nearest)),
+                    (None, _) => "countersign config list".to_owned(),
                 };
                 Failure::usage(format!("{path}: no such key")).hint(hint)
             }

@@ -181,9 +181,11 @@ fn list_of(help: &str) -> Option<String> {
 /// The command below which a subcommand was typed that is none, empty for the first one, and what was typed.
 fn typed(error: &clap::Error) -> Option<(String, &str)> {
     let usage = error.get(ContextKind::Usage)?.to_string();
-    let (_, behind) = usage.split_once("countersign ")?;
-    let below: Vec<&str> = behind
+    // The program may have been called by another name.
+    let below: Vec<&str> = usage
+        .strip_prefix("Usage: ")?
         .split_whitespace()
+        .skip(1)
         .take_while(|word| !word.starts_with(['[', '<']))
         .collect();
     match error.get(ContextKind::InvalidSubcommand) {
@@ -303,15 +305,22 @@ fn corrected(error: &clap::Error, line: &[String]) -> Option<String> {
         .iter()
         .position(|word| word == wrong || word.split('=').any(|part| part == wrong))?;
     let words = line.iter().enumerate().map(|(number, word)| {
-        let word = if number == at {
+        if number == at {
             word.replacen(wrong.as_str(), right, 1)
         } else {
             word.clone()
-        };
-        value::quoted(&word)
+        }
     });
-    let line = std::iter::once("countersign".to_owned()).chain(words);
-    let line = line.collect::<Vec<_>>().join(" ");
+    let words: Vec<String> = std::iter::once("countersign".to_owned()).chain(words).collect();
+    // A guess that is no call by itself would not help: `top` is no `stop`, which needs a reason.
+    if command_line().try_get_matches_from(&words).is_err() {
+        return None;
+    }
+    let line = words
+        .iter()
+        .map(|word| value::quoted(word))
+        .collect::<Vec<_>>()
+        .join(" ");
     (line.chars().count() <= LONGEST_LINE && !line.chars().any(char::is_control)).then_some(line)
 }
 
@@ -373,6 +382,8 @@ mod tests {
                 r"countersign events --types 'it'\''s' --follow",
             ),
             (&["exec", "-c", "ls", "git"], "countersign exec --help"),
+            // `stop` needs a reason.
+            (&["stpo"], "countersign --help"),
             (&["runs", "list", "--limit", "0"], "countersign runs list --help"),
             (
                 &["--color", "never", "runs", "ls", "--limit", "x"],

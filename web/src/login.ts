@@ -5,6 +5,8 @@ import type { BrowserSession } from "./api/types.ts";
 import { returnPath } from "./pure/text.ts";
 
 const next = returnPath(new URLSearchParams(location.search).get("next"));
+/** A code that all of a link has. */
+const CODE = /^csl_[\w-]{32,}$/;
 let code = takeCode();
 
 type Credentials = { code: string } | { token: string };
@@ -19,8 +21,8 @@ function byId<Kind extends HTMLElement = HTMLElement>(id: string): Kind {
 // A link that is opened where this page is already changes nothing but what is behind `#`.
 addEventListener("hashchange", () => {
   if (!location.hash) return;
-  code = takeCode();
   byId("problem").hidden = true;
+  code = takeCode();
   show();
 });
 byId("use-link").addEventListener("click", () => signIn(byId("use-link"), { code: code ?? "" }));
@@ -43,7 +45,9 @@ function takeCode(): string | null {
   const found = new URLSearchParams(location.hash.slice(1)).get("code");
   // Neither the address bar nor the history keeps it.
   if (location.hash) history.replaceState(null, "", location.pathname + location.search);
-  return found;
+  if (found === null || CODE.test(found)) return found;
+  complain("This link is incomplete. Copy all of it, or make a new one: countersign login-link");
+  return null;
 }
 
 function show(): void {

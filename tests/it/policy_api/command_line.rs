@@ -184,6 +184,12 @@ fn what_cannot_be_set_says_why() {
     check(&["config", "set", "tools.exec.ask", "null"], 64, "null");
     check(&["config", "set", "a..b", "1"], 64, "expected a path");
     check(&["config", "unset", "gateway.auth.token"], 64, "no such key");
+    // What looks a little like it may allow more.
+    check(
+        &["config", "set", "nodes.enabled", "true"],
+        64,
+        "hint: countersign config list",
+    );
     check(
         &["config", "set", "commands.allowFrom.__proto__", "['x']"],
         64,

@@ -71,6 +71,7 @@ function returnPath(wanted) {
 }
 // src/login.ts
 var next = returnPath(new URLSearchParams(location.search).get("next"));
+var CODE = /^csl_[\w-]{32,}$/;
 var code = takeCode();
 function byId(id) {
 	const found = document.getElementById(id);
@@ -79,8 +80,8 @@ function byId(id) {
 }
 addEventListener("hashchange", () => {
 	if (!location.hash) return;
-	code = takeCode();
 	byId("problem").hidden = true;
+	code = takeCode();
 	show();
 });
 byId("use-link").addEventListener("click", () => signIn(byId("use-link"), { code: code ?? "" }));
@@ -100,7 +101,9 @@ if (!code && secret()) json("GET", "/auth/session").then(() => location.replace(
 function takeCode() {
 	const found = new URLSearchParams(location.hash.slice(1)).get("code");
 	if (location.hash) history.replaceState(null, "", location.pathname + location.search);
-	return found;
+	if (found === null || CODE.test(found)) return found;
+	complain("This link is incomplete. Copy all of it, or make a new one: countersign login-link");
+	return null;
 }
 function show() {
 	byId("by-link").hidden = !code;
