@@ -4,6 +4,7 @@
 //! machine cancels out, or a count, which does not drift. Each has a limit in `benches/limits.toml`; a figure that is
 //! worse by more than the margin fails the run. `docs/performance.md` says how to read the table and how to profile.
 
+mod analysis;
 mod calls;
 mod exec;
 mod interval;
@@ -153,9 +154,9 @@ impl<'limits> Report<'limits> {
 }
 
 /// The groups of rows, in the order of their measurement.
-pub(super) const GROUPS: [&str; 12] = [
-    "exec", "kept", "decision", "keyed", "approval", "flood", "list", "output", "events", "calls", "memory",
-    "start",
+pub(super) const GROUPS: [&str; 13] = [
+    "analysis", "exec", "kept", "decision", "keyed", "approval", "flood", "list", "output", "events",
+    "calls", "memory", "start",
 ];
 
 /// How often a group is measured again. A virtual machine can be in a slow state for some minutes.
@@ -164,6 +165,7 @@ const MOST_AGAIN: usize = 2;
 async fn measure(group: &str, report: &mut Report<'_>, options: &Options) {
     let begun = Instant::now();
     match group {
+        "analysis" => analysis::measure(report),
         "exec" => exec::measure(report).await,
         "kept" => kept::measure(report).await,
         "decision" => questions::decisions(report).await,

@@ -3,8 +3,8 @@
 //! Reads the `command` of each line of `DIR/*.jsonl`, each distinct text once, and judges it under several allowlists with
 //! the analysis and the gate of the server, in a world where every program lies in `/usr/bin` and every file is there, but none
 //! below `/tmp`.
-//! The workspace of a command is the directory to which it changes first, where it does, since that is how agents call
-//! theirs. Nothing runs, and no file besides those in `DIR` is read.
+//! The workspace of a command is its `cwd`, where the line has that. Otherwise it is the directory to which the command changes
+//! first, where it does, since that is how agents call theirs. Nothing runs, and no file besides those in `DIR` is read.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -104,6 +104,22 @@ const HELD: [&str; 16] = [
     "awk", "chmod", "cp", "find", "gofmt", "jq", "ln", "mkdir", "mv", "node", "python", "python3", "rg",
     "rm", "sed", "touch",
 ];
+
+/// A command that an agent issued.
+struct Issued {
+    text: String,
+    /// Where, if that is known.
+    cwd: Option<String>,
+}
+
+impl Issued {
+    /// The directory in which it was issued, the one to which it changes first, or [`WORKSPACE`].
+    fn workspace(&self) -> &str {
+        self.cwd
+            .as_deref()
+            .unwrap_or_else(|| first_directory(&self.text).unwrap_or(WORKSPACE))
+    }
+}
 
 /// A setting of `tools.exec.reads`, and what sets it.
 type Step = (&'static str, fn(&mut Grammar));
@@ -298,7 +314,7 @@ fn print() -> Result<(), Box<dyn Error>> {
 /// How often is asked after answers of each width.
 fn write_answers(
     out: &mut impl io::Write,
-    commands: &[String],
+    commands: &[Issued],
     commonest: &[String],
 ) -> Result<(), Box<dyn Error>> {
     writeln!(
@@ -411,7 +427,7 @@ fn percent(count: usize, of: usize) -> f64 {
 }
 
 /// The distinct texts, in the order in which they came.
-fn read(directory: &Path) -> Result<Vec<String>, Box<dyn Error>> {
+fn read(directory: &Path) -> Result<Vec<Issued>, Box<dyn Error>> {
     let mut files: Vec<_> = fs::read_dir(directory)
         .map_err(|error| format!("{}: {error}", directory.display()))?
         .map(|entry| entry.map(|entry| entry.path()))
@@ -433,8 +449,12 @@ fn read(directory: &Path) -> Result<Vec<String>, Box<dyn Error>> {
                 .get("command")
                 .and_then(serde_json::Value::as_str)
                 .ok_or_else(|| format!("{}: no command", place()))?;
+            let cwd = value.get("cwd").and_then(serde_json::Value::as_str);
             if known.insert(command.to_owned()) {
-                commands.push(command.to_owned());
+                commands.push(Issued {
+                    text: command.to_owned(),
+                    cwd: cwd.filter(|cwd| cwd.starts_with('/')).map(str::to_owned),
+                });
             }
         }
     }
@@ -446,10 +466,10 @@ fn read(directory: &Path) -> Result<Vec<String>, Box<dyn Error>> {
 
 /// The programs that most commands name. Most texts cannot be taken apart, so their words are read roughly: what begins a
 /// line or follows an operator, up to the first here-document.
-fn commonest(commands: &[String]) -> Vec<String> {
+fn commonest(commands: &[Issued]) -> Vec<String> {
     let mut counts: HashMap<&str, usize> = HashMap::new();
     for command in commands {
-        let before_document = command.split("<<").next().unwrap_or_default();
+        let before_document = command.text.split("<<").next().unwrap_or_default();
         let parts = before_document.split(['\n', ';', '|', '&', '(', ')', '`', '{', '}']);
         let names: BTreeSet<&str> = parts.filter_map(first_program).collect();
         for name in names {
@@ -620,7 +640,7 @@ impl World {
         )
     }
 
-    fn analyse(&self, entries: &EntryIndex, stored: &[Stored], command: &str) -> Analysis {
+    fn analyse(&self, entries: &EntryIndex, stored: &[Stored], command: &Issued) -> Analysis {
         let grants: Vec<Grant<'_>> = stored
             .iter()
             .filter(|stored| stored.directory.is_some())
@@ -628,7 +648,7 @@ impl World {
             .collect();
         let env = EnvOverrides::default();
         let workspace = PinnedDirectory {
-            path: workspace_of(command).to_owned(),
+            path: command.workspace().to_owned(),
             dev: 1,
             ino: 1,
         };
@@ -670,7 +690,7 @@ impl World {
             protected: &Protected::default(),
             cache: &self.cache,
         };
-        analyze(&Command::Shell(command.to_owned()), &request, &policy, &Files)
+        analyze(&Command::Shell(command.text.clone()), &request, &policy, &Files)
     }
 
     /// The programs that a held text may start.
@@ -699,34 +719,34 @@ impl World {
             });
         let learned = entries_of(stored).map(|stored| stored.entry(&self.agent));
         let all = entries.chain(learned);
-        held::programs(all, &self.held_terms(), &Protected::default(), &Files).unwrap_or_default()
+        held::programs(all, &self.held_terms(WORKSPACE), &Protected::default(), &Files).unwrap_or_default()
     }
 
     /// What decides about held texts beside the entries.
-    fn held_terms(&self) -> held::Terms<'_> {
+    fn held_terms<'a>(&'a self, directory: &'a str) -> held::Terms<'a> {
         held::Terms {
             named: &self.held_programs,
             strict_inline_eval: self.strict_inline_eval,
-            workspace: WORKSPACE,
-            directory: WORKSPACE,
+            workspace: directory,
+            directory,
         }
     }
 
     /// Whether a text that is a miss runs held.
-    fn runs_held(&self, command: &str, analysis: &Analysis, listed: &[FileIdentity]) -> bool {
+    fn runs_held(&self, command: &Issued, analysis: &Analysis, listed: &[FileIdentity]) -> bool {
         self.holds_texts
             && held::expect_holdable(
-                command,
+                &command.text,
                 analysis,
                 listed,
-                &self.held_terms(),
+                &self.held_terms(command.workspace()),
                 &Protected::default(),
                 &Files,
             )
             .is_ok()
     }
 
-    fn tally(&self, commands: &[String]) -> Tally {
+    fn tally(&self, commands: &[Issued]) -> Tally {
         let entries = self.entries(&[]);
         let listed = self.listed(&[]);
         let mut tally = Tally::default();
@@ -757,9 +777,9 @@ impl World {
     }
 
     /// Which commands are asked about without any answer.
-    fn asked(&self, commands: &[String]) -> Vec<bool> {
+    fn asked(&self, commands: &[Issued]) -> Vec<bool> {
         let (entries, listed) = (self.entries(&[]), self.listed(&[]));
-        let is_asked = |command: &String| {
+        let is_asked = |command: &Issued| {
             let analysis = self.analyse(&entries, &[], command);
             matches!(verdict(&analysis), Verdict::Ask(_)) && !self.runs_held(command, &analysis, &listed)
         };
@@ -768,7 +788,7 @@ impl World {
 
     /// How many of a hundred of those commands are asked about that come after so many answers, and how many of the same ones
     /// without the answers.
-    fn learn(&self, commands: &[String], before: &[bool], answered: Answered) -> [Option<(f64, f64)>; 3] {
+    fn learn(&self, commands: &[Issued], before: &[bool], answered: Answered) -> [Option<(f64, f64)>; 3] {
         let mut stored: Vec<Stored> = Vec::new();
         let mut entries = self.entries(&stored);
         let mut listed = self.listed(&stored);
@@ -835,16 +855,13 @@ fn verdict(analysis: &Analysis) -> Verdict {
     })
 }
 
-/// The directory to which a command changes first, or [`WORKSPACE`].
-fn workspace_of(command: &str) -> &str {
+/// The directory to which a command changes first.
+fn first_directory(command: &str) -> Option<&str> {
     let target = command.trim_start().strip_prefix("cd ").unwrap_or_default();
     let end = target.find(|character: char| character.is_whitespace() || ";&|\"'$`*?~".contains(character));
     let target = target.get(..end.unwrap_or(target.len())).unwrap_or_default();
-    if target.starts_with('/') && !target.contains("/..") {
-        target.trim_end_matches('/')
-    } else {
-        WORKSPACE
-    }
+    let is_plain = target.starts_with('/') && !target.contains("/..");
+    is_plain.then(|| target.trim_end_matches('/'))
 }
 
 /// Every program is in `/usr/bin`, every file is there but below `/tmp`, and no name is a link. A file whose name says that it is data is no

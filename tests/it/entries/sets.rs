@@ -134,7 +134,7 @@ async fn no_argument_that_starts_or_writes_passes_anywhere() {
         "-Zx",
         "--ext-diff",
         "--textconv",
-        "--fix",
+        "--unsafe-fixes",
         "-w",
         "-i.bak",
         "--in-place",
@@ -178,9 +178,9 @@ async fn no_argument_that_starts_or_writes_passes_anywhere() {
         for added in ADDED {
             let text = format!("{command} {added}");
             let explained = server.agent().explain(json!({ "command": text })).await;
-            // These words are plain for some programs: whitespace to leave out, and letters and texts of a search, of which only
-            // long options start something.
-            let is_plain = (*added == "-w" && command.starts_with("git "))
+            // These words are plain for some programs: whitespace to leave out, a formatter that is kept to the working directory,
+            // and letters and texts of a search, of which only long options start something.
+            let is_plain = (*added == "-w" && (command.starts_with("git ") || last.starts_with("gofmt ")))
                 || (last.starts_with("rg ") && !added.starts_with("--"));
             if explained["outcome"] == "run" && !is_plain {
                 wrong.push(text);

@@ -13,6 +13,9 @@ use crate::command::{
 /// Bytes of all words that the patterns of one segment become.
 const MAX_EXPANDED_BYTES: usize = 64 * 1024;
 
+/// Directories below which isolation levels hide sockets and files of other programs. Those that lie in `/tmp` itself are seen.
+const HIDDEN_IN_PART: [&str; 7] = ["/dev", "/proc", "/run", "/sys", "/tmp", "/var/run", "/var/tmp"];
+
 /// A word that is not replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NotExpanded {
@@ -74,15 +77,17 @@ impl Evaluation<'_> {
         let directory = directory
             .or_else(|| value.starts_with('/').then_some("/"))
             .ok_or("the directory is not certain after this cd")?;
+        // Without one the command runs where the server does not see the files.
         let workspace = self.workspace()?;
-        // Elsewhere there may be names that the command itself cannot see.
         let names = |place: &str| {
             if self.lookup.depends_on_process(place) {
                 return None;
             }
             match self.lookup.real(place) {
                 None => Some(Vec::new()),
-                Some(real) if paths::is_within(&real, &workspace.path) => self.lookup.names(place),
+                Some(real) if paths::is_within(&real, &workspace.path) || self.is_seen_by_all(&real) => {
+                    self.lookup.names(place)
+                }
                 Some(_) => None,
             }
         };
@@ -106,6 +111,16 @@ impl Evaluation<'_> {
         } else {
             Err(Unexpanded::Name.detail())
         }
+    }
+
+    /// Whether no isolation level hides a directory outside of the workspace from a command that the server can list. The words of
+    /// a command must not tell it names that it cannot find itself.
+    fn is_seen_by_all(&self, real: &str) -> bool {
+        let policy = self.policy;
+        !policy.protected.holds(real, policy.path_case)
+            && !HIDDEN_IN_PART
+                .iter()
+                .any(|hidden| paths::is_within(real, hidden) && real != "/tmp")
     }
 }
 

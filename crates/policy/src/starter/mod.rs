@@ -559,12 +559,18 @@ mod tests {
             "uv",
             &[
                 &["run", "ruff", "check", "src/"],
+                &["run", "ruff", "check", "src/a.py", "--fix"],
+                &["run", "ruff", "check", "--fix", "."],
+                &["run", "python", "-m", "ruff", "format", "src/"],
                 &["run", "pytest", "-xvs", "tests", "-k", "a or b"],
             ],
             &[
                 &["run", "python", "x.py"],
-                &["run", "ruff", "check", "src/", "--fix"],
-                &["run", "ruff", "format", "src/"],
+                &["run", "ruff", "check", "../src/", "--fix"],
+                &["run", "ruff", "check", "--fix", "--unsafe-fixes"],
+                &["run", "ruff", "check", "--fix", "/srv/other/x.py"],
+                &["run", "ruff", "format", "--config", "x"],
+                &["run", "ruff", "format", "~/x.py"],
                 &["run", "--with", "x", "ruff", "check"],
                 &["run", "ruff", "check", "--config", "x"],
                 &["run", "--env-file", "x", "pytest"],
@@ -620,6 +626,70 @@ mod tests {
                 &["list", "-f", "http://evil.test"],
                 &["list", "-f"],
                 &["freeze", "-f", "x"],
+            ],
+        );
+    }
+
+    #[test]
+    fn formatters_change_files_below_and_nothing_else() {
+        check(
+            StarterSet::Python,
+            "ruff",
+            &[
+                &["check", "--fix", "src/a.py", "./b"],
+                &["check", "--select", "E,F401", "--fix"],
+                &["format"],
+            ],
+            &[
+                &["check", "--fix", "src/../../x.py"],
+                &["check", "--fix", ".hidden/x.py"],
+                &["check", "--fix", "@options"],
+                &["check", "--fix", "--output-file=x"],
+                &["check", "--fix-only"],
+                &["format", "--cache-dir=x"],
+                &["format", "--stdin-filename", "x"],
+            ],
+        );
+        check(
+            StarterSet::Go,
+            "gofmt",
+            &[&["-w", "."], &["-s", "-w", "a.go", "pkg/b/c_test.go", "pkg/"]],
+            &[
+                &["-w"],
+                &["-w", "../x.go"],
+                &["-w", "/srv/x.go"],
+                &["-d", "-w", "x.go"],
+                &["-r", "a -> b", "-w", "x.go"],
+                &["-w", "-cpuprofile", "x", "y.go"],
+                &["-w", "x.go", "-cpuprofile=x"],
+            ],
+        );
+        check(
+            StarterSet::RunCode,
+            "go",
+            &[
+                &["run", "."],
+                &["run", "-race", "./cmd/x", "--any", "thing", "a.go"],
+                &["run", "main.go"],
+                &["build", "-o", "tool"],
+                &["build", "-v", "-o", "./tool", "."],
+                &["build", "-o", "tool", "./cmd/...", "./..."],
+            ],
+            &[
+                &["run", "example.org/x@latest"],
+                &["run", "./../x"],
+                &["run", "/srv/x.go"],
+                &["run", "main.go", "/srv/x.go"],
+                &["run", "-exec", "x", "."],
+                &["run", "-exec=x", "."],
+                &["run", "-toolexec=x", "."],
+                &["run", "./x@latest"],
+                &["build", "-o", "../tool"],
+                &["build", "-o", "bin/tool"],
+                &["build", "-o", ".profile"],
+                &["build", "-o", "main.go"],
+                &["build", "-o", "tool", "-toolexec=x"],
+                &["build", "-o", "tool", "/srv/x"],
             ],
         );
     }

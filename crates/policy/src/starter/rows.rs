@@ -305,6 +305,65 @@ macro_rules! file_below {
     };
 }
 
+/// A file or directory below the one that the command is in, as far as its name says.
+macro_rules! place_below {
+    () => {
+        "(?:\\.|(?:\\./)?(?:[A-Za-z0-9_][A-Za-z0-9_.\\-]*/)*[A-Za-z0-9_][A-Za-z0-9_.\\-]*/?)"
+    };
+}
+
+macro_rules! fixes_of_ruff {
+    () => {
+        concat!(
+            "(?:-q|--quiet|--no-cache|--select=[A-Z0-9,]+|--select\0[A-Z0-9,]+|",
+            place_below!(),
+            ")\0"
+        )
+    };
+}
+
+macro_rules! ruff_fixes {
+    () => {
+        concat!(
+            "(?:check\0(?:",
+            fixes_of_ruff!(),
+            ")*--fix\0(?:",
+            fixes_of_ruff!(),
+            ")*|format\0(?:",
+            fixes_of_ruff!(),
+            ")*)"
+        )
+    };
+}
+
+/// `ruff` where it changes files, and only those that are named or lie below.
+const RUFF_FIXES: &str = concat!("^", ruff_fixes!(), "$");
+
+/// The same in the environment of the project.
+const RUFF_OF_UV_FIXES: &str = concat!("^run\0(?:python\0-m\0)?ruff\0", ruff_fixes!(), "$");
+
+/// `gofmt` where it changes files. Without `-d` it starts no `diff`, and without `-r` it keeps what the code does.
+const GOFMT_WRITES: &str = concat!(
+    "^(?:(?:-l|-s)\0)*-w\0(?:(?:-l|-s)\0)*(?:",
+    place_below!(),
+    "\0)+$"
+);
+
+/// `go run` of a package below the directory that the command is in, with any words behind it, or of one file there. Behind a file
+/// the words that end in `.go` would be files, too.
+const RUN_OF_GO: &str = concat!(
+    "^run\0(?:(?:-race|-v)\0)*(?:(?:\\.|\\./(?:[A-Za-z0-9_][A-Za-z0-9_.\\-]*/)*(?:[A-Za-z0-9_][A-Za-z0-9_\\-]*)?)\0(?:[^\0]*\0)*|",
+    file_below!("go"),
+    ")$"
+);
+
+/// `go build` of packages below, into a file beside them whose name has no ending. `go` replaces no file that is not a program.
+const BUILD_OF_GO: &str = concat!(
+    "^build\0(?:(?:-v|-race)\0)*-o\0(?:\\./)?[A-Za-z0-9_][A-Za-z0-9_\\-]*\0(?:(?:",
+    place_below!(),
+    "|(?:\\./)?(?:[A-Za-z0-9_][A-Za-z0-9_.\\-]*/)*\\.\\.\\.)\0)*$"
+);
+
 const FILE_OF_PYTHON: &str = concat!("^(?:-u\0)?", file_below!("py"), "(?:[^\0]*\0)*$");
 
 const FILE_OF_NODE: &str = concat!("^", file_below!("(?:js|mjs|cjs)"), "(?:[^\0]*\0)*$");
@@ -1034,6 +1093,18 @@ pub(super) fn rows(set: StarterSet) -> &'static [Row] {
                 allows: "check, and format without changes",
             },
             Row {
+                programs: &["ruff"],
+                arguments: Arguments::Expression(RUFF_FIXES),
+                starts: MayStart::NothingAndWritesHere,
+                allows: "check --fix, format",
+            },
+            Row {
+                programs: &["uv"],
+                arguments: Arguments::Expression(RUFF_OF_UV_FIXES),
+                starts: MayStart::Default,
+                allows: "run ruff check --fix, run ruff format",
+            },
+            Row {
                 programs: &["mypy"],
                 arguments: Arguments::Listed(
                     &[""],
@@ -1072,6 +1143,12 @@ pub(super) fn rows(set: StarterSet) -> &'static [Row] {
                 allows: "-l and -d",
             },
             Row {
+                programs: &["gofmt"],
+                arguments: Arguments::Expression(GOFMT_WRITES),
+                starts: MayStart::NothingAndWritesHere,
+                allows: "-w",
+            },
+            Row {
                 programs: &["golangci-lint"],
                 arguments: Arguments::Listed(
                     &["run", "version", "--version"],
@@ -1105,6 +1182,18 @@ pub(super) fn rows(set: StarterSet) -> &'static [Row] {
                 arguments: Arguments::Expression(RUN_OF_CARGO),
                 starts: MayStart::Default,
                 allows: "run, with any words behind --",
+            },
+            Row {
+                programs: &["go"],
+                arguments: Arguments::Expression(RUN_OF_GO),
+                starts: MayStart::Default,
+                allows: "run, with packages and files below the directory that the command is in",
+            },
+            Row {
+                programs: &["go"],
+                arguments: Arguments::Expression(BUILD_OF_GO),
+                starts: MayStart::Default,
+                allows: "build -o NAME",
             },
         ],
         StarterSet::DockerRead => &[
