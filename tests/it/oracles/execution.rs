@@ -1,6 +1,7 @@
 //! Programs that only note that they ran, and what a plan says that would be noted.
 
 use std::{
+    cell::Cell,
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
@@ -182,19 +183,23 @@ impl Stage {
             .collect()
     }
 
-    /// What a canonical script comes to: which stand-ins run, in which order, each with what.
-    pub(super) fn foresee(&self, script: &str) -> Course {
+    /// What a canonical script comes to: which stand-ins run, in which order, each with what. `None` where chance decides: `pwd`
+    /// in a pipe ends its shell if the reader has gone by then.
+    pub(super) fn foresee(&self, script: &str) -> Option<Course> {
         let list = parse(script).unwrap_or_else(|finding| panic!("{finding:?} in {script:?}"));
         let mut course = Course::new();
+        let is_chance = Cell::new(false);
         let mut shell = Shell {
             stage: self,
             directory: self.work(),
             env: BTreeMap::new(),
             stops_at_failure: false,
             counts_every_failure: false,
+            is_read: false,
+            is_chance: &is_chance,
         };
         shell.list(&list, &mut course);
-        course
+        (!is_chance.get()).then_some(course)
     }
 }
 
@@ -208,6 +213,10 @@ struct Shell<'a> {
     stops_at_failure: bool,
     /// `pipefail`.
     counts_every_failure: bool,
+    /// Whether its output goes to another command.
+    is_read: bool,
+    /// Whether what it comes to cannot be foreseen.
+    is_chance: &'a Cell<bool>,
 }
 
 impl Shell<'_> {
@@ -238,9 +247,15 @@ impl Shell<'_> {
             return self.segment(alone, course);
         }
         let mut beside = Course::new();
+        let last = segments.len() - 1;
         let ends: Vec<bool> = segments
             .iter()
-            .map(|segment| self.clone().segment(segment, &mut beside))
+            .enumerate()
+            .map(|(at, segment)| {
+                let mut inside = self.clone();
+                inside.is_read |= at < last;
+                inside.segment(segment, &mut beside)
+            })
             .collect();
         let mut beside = beside.concat();
         beside.sort();
@@ -255,7 +270,11 @@ impl Shell<'_> {
     fn segment(&mut self, segment: &Segment, course: &mut Course) -> bool {
         let words: Vec<&str> = segment.words.iter().map(|word| word.value.as_str()).collect();
         match words.as_slice() {
-            ["true" | ":" | "pwd", ..] => true,
+            ["pwd", ..] => {
+                self.is_chance.set(self.is_chance.get() || self.is_read);
+                true
+            }
+            ["true" | ":", ..] => true,
             ["false"] => false,
             ["cd", "--", target] => {
                 let target = self.directory.join(target).canonicalize();
