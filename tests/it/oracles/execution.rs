@@ -143,6 +143,10 @@ impl Stage {
             fs::create_dir_all(place.parent().expect("a place in a directory")).expect("its directory");
             fs::copy(&stand_in, &place).expect("a stand-in");
         }
+        // `..` goes by its text (P2), and for shells the way before it has to be there.
+        for way in ["sub/sub", "sub/deep/sub", "other dir/sub"] {
+            fs::create_dir_all(scratch.join("work").join(way)).expect("a directory");
+        }
         Some(Self {
             scratch,
             home: home.to_owned(),

@@ -725,6 +725,7 @@ impl<'a> Parser<'a> {
                 substitutions: self.grammar.substitutions && !words.is_empty(),
                 assigned: words.is_empty() && self.rules.holds(Rule::G23, self.grammar.later_values),
                 braces: self.grammar.braces && !words.is_empty(),
+                tests: words.is_empty() && self.rules.holds(Rule::G21, self.grammar.compound_commands),
             };
             let mut read = self.words(content)?.into_iter();
             let Some(word) = read.next() else { break };

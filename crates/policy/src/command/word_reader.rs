@@ -333,6 +333,8 @@ pub(crate) struct Content {
     pub(crate) assigned: bool,
     /// Lists and ranges in braces (G20).
     pub(crate) braces: bool,
+    /// `[` as a word of its own (G21).
+    pub(crate) tests: bool,
 }
 
 /// Reads the commands of `$(…)`, whose first character follows, up to the parenthesis that closes it, and goes behind that.
@@ -417,6 +419,7 @@ impl<'a> WordReader<'_, '_, 'a, '_> {
                     self.patterns.push(self.value.len());
                     self.bare(cursor, character);
                 }
+                '[' if self.content.tests && self.is_bracket_alone(cursor) => self.bare(cursor, character),
                 '*' | '?' | '[' if self.rules.on(Rule::G6) => {
                     return cursor.fail(
                         Code::Glob,
@@ -430,6 +433,11 @@ impl<'a> WordReader<'_, '_, 'a, '_> {
             }
         }
         self.finish(cursor)
+    }
+
+    /// Whether the word is `[` and no more. Every shell knows that one in the place of the command, and reads no pattern in it.
+    fn is_bracket_alone(&self, cursor: &Cursor<'_>) -> bool {
+        self.start == cursor.position() && matches!(cursor.peek_after(1), Some(' ' | '\t'))
     }
 
     /// Whether an operator stands here that its rule no longer refuses, so that it is a letter like others.
