@@ -664,6 +664,7 @@ impl World {
             agent: &self.agent,
             input: CommandInput::default(),
             workspace: Some(&workspace),
+            looks_for_files: true,
             temporary: Some(&temporary),
             shell: Some(ShellKind::Bash),
         };

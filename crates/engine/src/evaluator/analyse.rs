@@ -316,6 +316,7 @@ impl Analyst {
             None => call.workdir.path.to_string_lossy(),
         };
         let workspace = self.workspace_of(call, now)?;
+        let looks_for_files = reads_text_itself(call, now);
         let temporary = self.temporary_of(call, now)?;
         let mut analysis = allowlist::analyze(
             &call.command,
@@ -326,6 +327,7 @@ impl Analyst {
                 agent: &call.agent,
                 input: call.input(),
                 workspace: workspace.as_ref(),
+                looks_for_files,
                 temporary: temporary.as_ref(),
                 shell: self.shell.filter(|_| !on_node),
             },
@@ -395,8 +397,7 @@ impl Analyst {
         Ok(found.filter(|directory| directory.path == TEMPORARY))
     }
 
-    /// A directory in which the supervisor would open files for a call, where its text needs that. Where a shell would run the
-    /// text, under `full` and on a node, that shell does so.
+    /// A directory in which the supervisor would open files for a call, where its text needs that.
     fn directory_of(
         &self,
         call: &Call,
@@ -405,10 +406,7 @@ impl Analyst {
         path: impl FnOnce() -> PathBuf,
     ) -> Result<Option<PinnedDirectory>, Blind> {
         let is_needed = matches!(&call.command, Command::Shell(text) if is_needed(text));
-        if !is_needed
-            || call.node.is_some()
-            || now.effective(&call.agent, call.wishes()).security.value != Security::Allowlist
-        {
+        if !is_needed || !reads_text_itself(call, now) {
             return Ok(None);
         }
         match Workdir::at(&path(), &self.files) {
@@ -421,6 +419,11 @@ impl Analyst {
             Err(_unusable) => Ok(None),
         }
     }
+}
+
+/// Whether the server opens the files of a text, and finds those that its patterns mean. Under `full` and on a node a shell does so.
+fn reads_text_itself(call: &Call, now: &PolicyView) -> bool {
+    call.node.is_none() && now.effective(&call.agent, call.wishes()).security.value == Security::Allowlist
 }
 
 impl Evaluator {

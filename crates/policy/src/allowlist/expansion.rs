@@ -77,17 +77,16 @@ impl Evaluation<'_> {
         let directory = directory
             .or_else(|| value.starts_with('/').then_some("/"))
             .ok_or("the directory is not certain after this cd")?;
-        // Without one the command runs where the server does not see the files.
-        let workspace = self.workspace()?;
+        if !self.request.looks_for_files {
+            return Err("files are not looked for where this runs");
+        }
         let names = |place: &str| {
             if self.lookup.depends_on_process(place) {
                 return None;
             }
             match self.lookup.real(place) {
                 None => Some(Vec::new()),
-                Some(real) if paths::is_within(&real, &workspace.path) || self.is_seen_by_all(&real) => {
-                    self.lookup.names(place)
-                }
+                Some(real) if self.is_seen_by_commands(&real) => self.lookup.names(place),
                 Some(_) => None,
             }
         };
@@ -113,14 +112,17 @@ impl Evaluation<'_> {
         }
     }
 
-    /// Whether no isolation level hides a directory outside of the workspace from a command that the server can list. The words of
-    /// a command must not tell it names that it cannot find itself.
-    fn is_seen_by_all(&self, real: &str) -> bool {
+    /// Whether no isolation level hides a directory from a command that the server can list. The words of a command must not tell
+    /// it names that it cannot find itself.
+    fn is_seen_by_commands(&self, real: &str) -> bool {
         let policy = self.policy;
-        !policy.protected.holds(real, policy.path_case)
-            && !HIDDEN_IN_PART
-                .iter()
-                .any(|hidden| paths::is_within(real, hidden) && real != "/tmp")
+        let is_in_workspace = || {
+            let mut workspace = self.request.workspace.iter();
+            workspace.any(|workspace| paths::is_within(real, &workspace.path))
+        };
+        let may_be_hidden =
+            real != "/tmp" && HIDDEN_IN_PART.iter().any(|hidden| paths::is_within(real, hidden));
+        !policy.protected.holds(real, policy.path_case) && (!may_be_hidden || is_in_workspace())
     }
 }
 

@@ -170,6 +170,7 @@ pub(super) fn judge_as(
         agent: &agent,
         input: CommandInput::Closed,
         workspace: Some(&workspace),
+        looks_for_files: true,
         temporary: None,
         shell: None,
     };

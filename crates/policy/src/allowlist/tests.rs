@@ -229,6 +229,7 @@ impl World {
             agent: &agent,
             input: self.input,
             workspace: None,
+            looks_for_files: false,
             temporary: None,
             shell: None,
         };

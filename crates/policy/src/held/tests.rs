@@ -319,6 +319,7 @@ fn analysis(text: &str, entries: &[Entry<'_>], deny_rules: &[DenyRule<'_>]) -> A
             agent: &AgentId::parse("main").unwrap(),
             input: CommandInput::Closed,
             workspace: None,
+            looks_for_files: false,
             temporary: None,
             shell: None,
         },

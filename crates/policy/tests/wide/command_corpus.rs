@@ -278,6 +278,7 @@ fn analyze_text_under(rules: RuleSet, case: &Case, text: &str, env: &EnvOverride
         agent: &agent,
         input: CommandInput::Closed,
         workspace: Some(&workspace),
+        looks_for_files: true,
         temporary: Some(&temporary),
         shell: Some(ShellKind::Bash),
     };

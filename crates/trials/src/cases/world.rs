@@ -72,6 +72,7 @@ pub fn judge_in_own_world(case: &Case, world: &OwnWorld) -> CaseResult {
         agent: &agent,
         input: case.input(),
         workspace: Some(&workspace),
+        looks_for_files: true,
         temporary: Some(&temporary),
         shell: Some(ShellKind::Bash),
     };

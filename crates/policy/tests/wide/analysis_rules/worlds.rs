@@ -229,6 +229,7 @@ fn analysis(world: &World, rules: RuleSet) -> Analysis {
         agent: &agent,
         input: world.input,
         workspace: None,
+        looks_for_files: false,
         temporary: None,
         shell: None,
     };
