@@ -160,7 +160,6 @@ fn decide(text: &str, entries: Entries<'_>, cache: &PatternCache, lookup: &dyn P
         agent: &agent,
         input: CommandInput::Closed,
         workspace: None,
-        looks_for_files: false,
         temporary: None,
         shell: None,
     };

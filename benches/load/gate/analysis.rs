@@ -107,7 +107,6 @@ fn judge(text: &str, index: &EntryIndex, cache: &PatternCache, lookup: &SystemLo
         agent: &agent,
         input: CommandInput::default(),
         workspace: Some(&workspace),
-        looks_for_files: true,
         temporary: None,
         shell: Some(ShellKind::Bash),
     };

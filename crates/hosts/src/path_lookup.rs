@@ -12,7 +12,7 @@ use std::{
 use sha2::{Digest as _, Sha256};
 
 use countersign_domain::{FileIdentity, UnixMillis, hex};
-use countersign_policy::command::{DirectoryTrust, Inspected, PathLookup, hashbang::Head, paths};
+use countersign_policy::command::{DirectoryTrust, Inspected, Listing, PathLookup, hashbang::Head, paths};
 use countersign_sys::fs::FileStamp;
 
 use crate::{
@@ -181,11 +181,12 @@ impl PathLookup for SystemLookup {
         path.starts_with('/').then(|| self.view.real(path)).flatten()
     }
 
-    fn names(&self, directory: &str) -> Option<Vec<String>> {
-        directory
-            .starts_with('/')
-            .then(|| self.view.names(directory))
-            .flatten()
+    fn list(&self, directory: &str) -> Listing {
+        if directory.starts_with('/') {
+            self.view.list(directory)
+        } else {
+            Listing::Unknown
+        }
     }
 
     fn depends_on_process(&self, path: &str) -> bool {

@@ -24,7 +24,9 @@ use countersign_policy::{
         Analysis, AnalysisPolicy, AnalysisRequest, Entries, Entry, EntryIndex, Grant, Keeps, Protected,
         Typing, analyze,
     },
-    command::{DirectoryTrust, Finding, Inspected, PathLookup, direct::ShellKind, syntax::Grammar},
+    command::{
+        DirectoryTrust, Finding, Inspected, Listing, PathLookup, direct::ShellKind, paths, syntax::Grammar,
+    },
     confine::ConfineRule,
     gate::{Coverage, GateInput, Verdict, gate},
     held,
@@ -664,7 +666,6 @@ impl World {
             agent: &self.agent,
             input: CommandInput::default(),
             workspace: Some(&workspace),
-            looks_for_files: true,
             temporary: Some(&temporary),
             shell: Some(ShellKind::Bash),
         };
@@ -877,8 +878,11 @@ impl PathLookup for Files {
     }
 
     /// One name, which hardly a pattern means: then the word stays as it is.
-    fn names(&self, _directory: &str) -> Option<Vec<String>> {
-        Some(vec!["name".to_owned()])
+    fn list(&self, directory: &str) -> Listing {
+        Listing::Names {
+            real: paths::normalise(directory),
+            names: vec!["name".to_owned()],
+        }
     }
 
     fn is_set(&self, _variable: &str) -> bool {

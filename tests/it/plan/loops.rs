@@ -1,7 +1,7 @@
 //! `while` and `until` (G22), values that are known only when a command runs (G23) and the background (G24) do what `bash` and `dash` do
 //! with them, and what is judged is what runs.
 
-use std::{fs, path::Path};
+use std::{fs, os::unix::fs::symlink, path::Path};
 
 use serde_json::{Value, json};
 
@@ -111,7 +111,7 @@ fn reads() -> Value {
     json!({
         "nullRedirections": true, "fileRedirections": true, "filePatterns": true, "variables": true,
         "substitutions": true, "braces": true, "compoundCommands": true, "temporaryFiles": true,
-        "loops": true, "laterValues": true, "backgroundCommands": true,
+        "loops": true, "laterValues": true, "backgroundCommands": true, "foundFiles": true,
     })
 }
 
@@ -326,7 +326,7 @@ fn is_running(lines: &[&str]) -> bool {
 #[tokio::test]
 async fn a_confined_program_reads_what_is_not_known_and_nothing_of_the_server() {
     or_skip!(possible());
-    let listed = ["cat", "echo", "head", "ls", "wc", "sed", "printf"];
+    let listed = ["cat", "echo", "find", "head", "ls", "wc", "sed", "printf"];
     let allowlist: Vec<Value> = listed.iter().map(|name| json!({ "pattern": name })).collect();
     let server = TestServer::asking()
         .config(&json!({ "tools": { "exec": {
@@ -347,12 +347,16 @@ async fn a_confined_program_reads_what_is_not_known_and_nothing_of_the_server() 
         ),
         ("cat \"$(ls f)\"", "one\ntwo\n"),
         ("l=$(printf -- -n); cat \"$l\" f", "     1\tone\n     2\ttwo\n"),
+        ("find . -name f | xargs cat", "one\ntwo\n"),
+        ("find . -name f -exec head -n 1 {} +", "one\n"),
     ] {
         let run = server.ran(json!({ "command": text })).await;
         assert_has!(run, { "exitCode": 0, "stdout": printed }, "{text}");
         let record = server.agent().run(run.text("runId")).await;
         assert_has!(record, { "isolation": "confined" }, "{text}");
     }
+    let own = server.state().join("countersign/operator.token");
+    symlink(own, server.state().join("workspace/own")).unwrap();
     let (left, right) = state.split_at(state.len() - 2);
     for text in [
         format!("l=$(printf %s%s '{left}' '{right}/countersign/operator.token'); cat \"$l\""),
@@ -361,6 +365,8 @@ async fn a_confined_program_reads_what_is_not_known_and_nothing_of_the_server() 
         ),
         format!("printf '%s%s\\n' '{left}' '{right}/openclaw.json' | while read -r l; do cat \"$l\"; done"),
         "l=$(printf /proc/%s/environ \"$(cat /proc/self/stat)\"); cat \"$l\"".to_owned(),
+        "find . -name 'ow?' -exec cat {} +".to_owned(),
+        "find . -name 'ow?' | xargs cat".to_owned(),
     ] {
         let run = server.ran(json!({ "command": text })).await;
         assert_eq!(run["stdout"], "", "{text}: {run}");

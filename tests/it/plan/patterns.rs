@@ -143,7 +143,14 @@ async fn a_name_that_says_more_than_a_name_is_asked_about() {
         write_file(&directory.join("bin").join(name), "");
         write_file(&directory.join("runs").join(name), "");
     }
+    fs::create_dir_all(directory.join("many")).unwrap();
+    for nth in 0..5_000 {
+        write_file(&directory.join(format!("many/{nth:020}")), "");
+    }
+    // Each is compared with every name.
+    let compared = |times: usize| format!("echo{}", " many/*1*2*3*4*5*6*7*8*9*".repeat(times));
     for text in [
+        &compared(60)[..],
         "cd names && sort *",
         "cd names && find . -*",
         "cd names && sort --comp*",
@@ -165,8 +172,10 @@ async fn a_name_that_says_more_than_a_name_is_asked_about() {
         "echo (a|b).rs",
         "echo a.rs(N)",
         "echo /proc/self/cwd/*",
-        "echo /run/*",
-        "echo /dev/*",
+        "echo /etc/host*",
+        "echo ../*",
+        "cd out && echo *",
+        "echo /proc/self/root/etc/*",
         "echo ~root/*",
         &format!("echo {}/*", server.state().display()),
         &format!("echo {}/countersign/*", server.state().display()),
@@ -182,8 +191,7 @@ async fn a_name_that_says_more_than_a_name_is_asked_about() {
         "ls * && echo *",
         "tail -n 1 a*.rs",
         "echo a^*",
-        "echo /etc/host*",
-        "cd out && echo *",
+        &compared(3),
     ] {
         // `a b.rs` is another word than the entry names.
         if text.starts_with("tail") {

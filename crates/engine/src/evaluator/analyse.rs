@@ -316,7 +316,6 @@ impl Analyst {
             None => call.workdir.path.to_string_lossy(),
         };
         let workspace = self.workspace_of(call, now)?;
-        let looks_for_files = reads_text_itself(call, now);
         let temporary = self.temporary_of(call, now)?;
         let mut analysis = allowlist::analyze(
             &call.command,
@@ -327,7 +326,6 @@ impl Analyst {
                 agent: &call.agent,
                 input: call.input(),
                 workspace: workspace.as_ref(),
-                looks_for_files,
                 temporary: temporary.as_ref(),
                 shell: self.shell.filter(|_| !on_node),
             },
@@ -397,7 +395,8 @@ impl Analyst {
         Ok(found.filter(|directory| directory.path == TEMPORARY))
     }
 
-    /// A directory in which the supervisor would open files for a call, where its text needs that.
+    /// A directory in which the supervisor would open files for a call, where its text needs that. Where a shell would run the
+    /// text, under `full` and on a node, that shell does so.
     fn directory_of(
         &self,
         call: &Call,
@@ -406,7 +405,10 @@ impl Analyst {
         path: impl FnOnce() -> PathBuf,
     ) -> Result<Option<PinnedDirectory>, Blind> {
         let is_needed = matches!(&call.command, Command::Shell(text) if is_needed(text));
-        if !is_needed || !reads_text_itself(call, now) {
+        if !is_needed
+            || call.node.is_some()
+            || now.effective(&call.agent, call.wishes()).security.value != Security::Allowlist
+        {
             return Ok(None);
         }
         match Workdir::at(&path(), &self.files) {
@@ -419,11 +421,6 @@ impl Analyst {
             Err(_unusable) => Ok(None),
         }
     }
-}
-
-/// Whether the server opens the files of a text, and finds those that its patterns mean. Under `full` and on a node a shell does so.
-fn reads_text_itself(call: &Call, now: &PolicyView) -> bool {
-    call.node.is_none() && now.effective(&call.agent, call.wishes()).security.value == Security::Allowlist
 }
 
 impl Evaluator {

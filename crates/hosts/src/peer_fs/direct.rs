@@ -4,22 +4,23 @@ use std::{
     ffi::{OsStr, OsString},
     fs::Metadata,
     io,
+    os::fd::OwnedFd,
     os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _},
     path::{Component, Path, PathBuf},
 };
 
 use rustix::{
-    fs::{Mode, OFlags},
+    fs::{Dir, Mode, OFlags},
     io::Errno,
 };
 
 use countersign_domain::FileIdentity;
-use countersign_policy::command::{DirectoryTrust, MAX_NAMES};
+use countersign_policy::command::{DirectoryTrust, Listing, MAX_NAMES};
 
 use super::opened::{Directory, OpenedPath, nanoseconds};
 
-/// Links below `/proc` that lead each process somewhere else.
-const PER_PROCESS: [&str; 2] = ["cwd", "fd"];
+/// Links below `/proc` that lead each process somewhere else, and `root` into another view of the machine.
+const PER_PROCESS: [&str; 3] = ["cwd", "fd", "root"];
 /// As many as Linux follows; a path with more leads nowhere.
 const MAX_LINKS: usize = 40;
 
@@ -47,29 +48,32 @@ pub(super) fn inspect(path: &str) -> Option<FileIdentity> {
     }
 }
 
-/// The names in a directory, none where that is not there; `None` where they cannot be known, one is no text, or they are
-/// too many.
-pub(super) fn names(directory: &str) -> Option<Vec<String>> {
-    let entries = match std::fs::read_dir(directory) {
-        Ok(entries) => entries,
-        Err(error)
-            if matches!(
-                error.kind(),
-                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-            ) =>
-        {
-            return Some(Vec::new());
-        }
-        Err(_) => return None,
-    };
+/// What is in a directory, whose real path is that of the descriptor that is read. The names cannot be known where one is no text.
+pub(super) fn list(directory: &str) -> Listing {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    match rustix::fs::open(directory, flags, Mode::empty()) {
+        Ok(descriptor) => names_of(descriptor).unwrap_or(Listing::Unknown),
+        Err(Errno::NOENT | Errno::NOTDIR) => Listing::NotThere,
+        Err(_) => Listing::Unknown,
+    }
+}
+
+fn names_of(descriptor: OwnedFd) -> Option<Listing> {
+    let entries = Dir::read_from(&descriptor).ok()?;
     let mut names = Vec::new();
     for entry in entries {
+        let entry = entry.ok()?;
+        let name = entry.file_name().to_str().ok()?;
+        if matches!(name, "." | "..") {
+            continue;
+        }
         if names.len() == MAX_NAMES {
             return None;
         }
-        names.push(entry.ok()?.file_name().into_string().ok()?);
+        names.push(name.to_owned());
     }
-    Some(names)
+    let real = OpenedPath::of(descriptor).ok()?.real;
+    Some(Listing::Names { real, names })
 }
 
 /// A directory, as it is now.

@@ -13,7 +13,7 @@ use std::{
 };
 
 use countersign_domain::FileIdentity;
-use countersign_policy::command::DirectoryTrust;
+use countersign_policy::command::{DirectoryTrust, Listing};
 use countersign_sys::{fs::open_regular, process::monotonic};
 
 use super::{
@@ -118,11 +118,11 @@ impl View {
         }
     }
 
-    /// The names in a directory, none where that is not there. With the rights of another account nothing is listed.
-    pub(crate) fn names(&self, directory: &str) -> Option<Vec<String>> {
+    /// What is in a directory. With the rights of another account nothing is listed.
+    pub(crate) fn list(&self, directory: &str) -> Listing {
         match self {
-            Self::Direct => direct::names(directory),
-            Self::Remote(_) => None,
+            Self::Direct => direct::list(directory),
+            Self::Remote(_) => Listing::Unknown,
         }
     }
 

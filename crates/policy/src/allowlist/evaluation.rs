@@ -12,6 +12,7 @@ use super::{
     directory::Directory,
     effort::Effort,
     keeps::{Explicit, Limits},
+    listings::Listings,
     looking::{makes_no_links, only_looks_at_files},
     proposal::{self, Proposal},
     work::SegmentContext,
@@ -204,6 +205,8 @@ pub(super) struct Evaluation<'a> {
     pub(super) lookup: &'a dyn PathLookup,
     /// What was spent on paths that may be the server's (P6).
     pub(super) effort: Effort,
+    /// What was looked at for patterns of file names (G14).
+    pub(super) listings: Listings,
     /// What was spent on words that deny rules are tried on.
     scanning: &'a Effort,
     segments: usize,
@@ -301,6 +304,7 @@ impl<'a> Evaluation<'a> {
             policy,
             lookup,
             effort: Effort::default(),
+            listings: Listings::default(),
             scanning,
             segments: 0,
             texts: 0,

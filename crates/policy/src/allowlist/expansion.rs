@@ -1,20 +1,19 @@
 //! Words that stand for others (G14): they are replaced by what they stand for, and that is judged, bound and started.
 
+use std::rc::Rc;
+
 use super::{evaluation::Evaluation, work::SegmentContext};
 use crate::command::{
     Span,
     characters::is_forbidden,
     direct::ShellKind,
-    file_names::{FilePattern, Unexpanded},
+    file_names::{Directories, FilePattern, Unexpanded},
     paths,
     syntax::{Segment, Word},
 };
 
 /// Bytes of all words that the patterns of one segment become.
 const MAX_EXPANDED_BYTES: usize = 64 * 1024;
-
-/// Directories below which isolation levels hide sockets and files of other programs. Those that lie in `/tmp` itself are seen.
-const HIDDEN_IN_PART: [&str; 7] = ["/dev", "/proc", "/run", "/sys", "/tmp", "/var/run", "/var/tmp"];
 
 /// A word that is not replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,20 +76,8 @@ impl Evaluation<'_> {
         let directory = directory
             .or_else(|| value.starts_with('/').then_some("/"))
             .ok_or("the directory is not certain after this cd")?;
-        if !self.request.looks_for_files {
-            return Err("files are not looked for where this runs");
-        }
-        let names = |place: &str| {
-            if self.lookup.depends_on_process(place) {
-                return None;
-            }
-            match self.lookup.real(place) {
-                None => Some(Vec::new()),
-                Some(real) if self.is_seen_by_commands(&real) => self.lookup.names(place),
-                Some(_) => None,
-            }
-        };
-        let found = pattern.expand(directory, &names).map_err(Unexpanded::detail)?;
+        self.workspace()?;
+        let found = pattern.expand(directory, self).map_err(Unexpanded::detail)?;
         if found.is_empty() {
             let stays = matches!(self.request.shell, Some(ShellKind::Bash | ShellKind::Dash));
             return if stays {
@@ -112,17 +99,27 @@ impl Evaluation<'_> {
         }
     }
 
-    /// Whether no isolation level hides a directory from a command that the server can list. The words of a command must not tell
-    /// it names that it cannot find itself.
-    fn is_seen_by_commands(&self, real: &str) -> bool {
+    /// Whether a directory lies in the workspace, and is none of the server's own. Elsewhere there may be names that the command itself
+    /// cannot see.
+    fn is_in_workspace(&self, real: &str) -> bool {
         let policy = self.policy;
-        let is_in_workspace = || {
-            let mut workspace = self.request.workspace.iter();
-            workspace.any(|workspace| paths::is_within(real, &workspace.path))
-        };
-        let may_be_hidden =
-            real != "/tmp" && HIDDEN_IN_PART.iter().any(|hidden| paths::is_within(real, hidden));
-        !policy.protected.holds(real, policy.path_case) && (!may_be_hidden || is_in_workspace())
+        let workspace = self.request.workspace;
+        workspace.is_some_and(|workspace| paths::is_within(real, &workspace.path))
+            && !policy.protected.holds(real, policy.path_case)
+    }
+}
+
+impl Directories for Evaluation<'_> {
+    fn names(&self, directory: &str) -> Result<Rc<[String]>, Unexpanded> {
+        if self.lookup.depends_on_process(directory) {
+            return Err(Unexpanded::Unknown);
+        }
+        self.listings
+            .names(directory, self.lookup, |real| self.is_in_workspace(real))
+    }
+
+    fn may_compare(&self, bytes: usize, parts: usize) -> bool {
+        self.listings.may_compare(bytes, parts)
     }
 }
 

@@ -214,6 +214,12 @@ impl Evaluation<'_> {
             return false;
         };
         let own: Vec<&str> = own.iter().map(|word| word.value.as_str()).collect();
+        // All that a link could lead to against the entries are the server's own files.
+        let kind = if self.policy.keeps.own_files {
+            FoundKind::Regular
+        } else {
+            kind
+        };
         kind.suits(&program.names(), &own) && self.coverage().is_trusted(&program)
     }
 

@@ -26,8 +26,6 @@ pub struct AnalysisRequest<'a> {
     pub input: CommandInput,
     /// The agent's workspace, where the supervisor opens files of it for redirections (G13); `None` where a shell would.
     pub workspace: Option<&'a PinnedDirectory>,
-    /// Whether the files that patterns mean are looked for (G14): the command sees this machine, and no shell reads its text.
-    pub looks_for_files: bool,
     /// The directory of temporary files, where the supervisor makes files for redirections (G15); `None` where a shell would.
     pub temporary: Option<&'a PinnedDirectory>,
     /// The shell of the host, where it is one whose ways are known.

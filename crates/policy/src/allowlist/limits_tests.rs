@@ -170,7 +170,6 @@ pub(super) fn judge_as(
         agent: &agent,
         input: CommandInput::Closed,
         workspace: Some(&workspace),
-        looks_for_files: true,
         temporary: None,
         shell: None,
     };

@@ -17,6 +17,7 @@ mod keeps;
 
 mod entries;
 mod limits;
+mod listings;
 mod looking;
 mod redirected;
 mod runners;

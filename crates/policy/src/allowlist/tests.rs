@@ -229,7 +229,6 @@ impl World {
             agent: &agent,
             input: self.input,
             workspace: None,
-            looks_for_files: false,
             temporary: None,
             shell: None,
         };

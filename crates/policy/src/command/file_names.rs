@@ -1,5 +1,7 @@
 //! Patterns of file names as POSIX shells have them (G14), in the part in which shells agree.
 
+use std::rc::Rc;
+
 /// Names of one directory that are looked through.
 pub const MAX_NAMES: usize = 10_000;
 /// Directories that one word leads to.
@@ -7,8 +9,16 @@ const MAX_DIRECTORIES: usize = 256;
 /// Words that a pattern may become.
 const MAX_MATCHES: usize = 512;
 
-/// The names in a directory. `None` where they cannot be known; what is no directory has none.
-pub(crate) type Names<'a> = &'a dyn Fn(&str) -> Option<Vec<String>>;
+/// What a pattern may look at, and how much.
+pub(crate) trait Directories {
+    /// The names in a directory; what is no directory has none.
+    ///
+    /// # Errors
+    /// [`Unexpanded`] where they cannot be known.
+    fn names(&self, directory: &str) -> Result<Rc<[String]>, Unexpanded>;
+    /// Whether so many bytes of names may be compared with so many parts of a pattern.
+    fn may_compare(&self, bytes: usize, parts: usize) -> bool;
+}
 
 /// Why a pattern is not expanded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,7 +112,11 @@ impl FilePattern {
     }
 
     /// The files that it means from a directory on, in the order of their bytes, as the word would name them.
-    pub(crate) fn expand(&self, directory: &str, names: Names<'_>) -> Result<Vec<String>, Unexpanded> {
+    pub(crate) fn expand(
+        &self,
+        directory: &str,
+        directories: &dyn Directories,
+    ) -> Result<Vec<String>, Unexpanded> {
         let base = if self.is_absolute {
             ""
         } else {
@@ -132,15 +146,19 @@ impl FilePattern {
                 } else {
                     format!("{base}/{before}")
                 };
-                let all = names(&place).ok_or(Unexpanded::Unknown)?;
+                let all = directories.names(&place)?;
+                let bytes = all.iter().map(String::len).sum();
+                if !directories.may_compare(bytes, component.parts.len().max(1)) {
+                    return Err(Unexpanded::TooMany);
+                }
                 if component.parts.is_empty() {
                     if all.contains(&component.text) {
                         next.push(before + &component.text);
                     }
                     continue;
                 }
-                for name in all {
-                    if component.matches(&name)? {
+                for name in all.iter() {
+                    if component.matches(name)? {
                         next.push(format!("{before}{name}"));
                     }
                 }
@@ -297,12 +315,35 @@ mod tests {
     fn expand(value: &str) -> Result<Vec<String>, Unexpanded> {
         let places = value.match_indices(['*', '?', '[']).map(|(at, _)| at);
         let pattern = FilePattern::read(value, &places.collect::<Vec<_>>(), true)?;
-        pattern.expand("/w", &|place| {
-            let place = format!("{}/", crate::command::paths::normalise(place));
+        pattern.expand("/w", &Tree)
+    }
+
+    /// In every directory there is the same, and no more than 3 MB are compared.
+    struct Same(Result<Rc<[String]>, Unexpanded>);
+
+    impl Directories for Same {
+        fn names(&self, _directory: &str) -> Result<Rc<[String]>, Unexpanded> {
+            self.0.clone()
+        }
+
+        fn may_compare(&self, bytes: usize, parts: usize) -> bool {
+            bytes * parts < 4_000_000
+        }
+    }
+
+    struct Tree;
+
+    impl Directories for Tree {
+        fn names(&self, directory: &str) -> Result<Rc<[String]>, Unexpanded> {
+            let place = format!("{}/", crate::command::paths::normalise(directory));
             let known = TREE.iter().find(|(directory, _)| *directory == place);
             let names = known.map_or(&[][..], |(_, names)| names);
-            Some(names.iter().map(|name| (*name).to_owned()).collect())
-        })
+            Ok(names.iter().map(|name| (*name).to_owned()).collect())
+        }
+
+        fn may_compare(&self, _bytes: usize, _parts: usize) -> bool {
+            true
+        }
     }
 
     #[test]
@@ -361,10 +402,13 @@ mod tests {
         }
         assert_eq!(expand("uni/?.md"), Err(Unexpanded::Unknown));
         assert_eq!(FilePattern::read("[a]", &[0], false), Err(Unexpanded::Form));
-        let many = |_: &str| Some((0..1_000).map(|nth| nth.to_string()).collect());
+        let many = Same(Ok((0..1_000).map(|nth| nth.to_string()).collect()));
         let pattern = FilePattern::read("*", &[0], true).unwrap();
         assert_eq!(pattern.expand("/", &many), Err(Unexpanded::TooMany));
-        assert_eq!(pattern.expand("/", &|_| None), Err(Unexpanded::Unknown));
+        assert_eq!(
+            pattern.expand("/", &Same(Err(Unexpanded::Unknown))),
+            Err(Unexpanded::Unknown)
+        );
     }
 
     #[test]
@@ -373,7 +417,9 @@ mod tests {
         let places: Vec<usize> = value.match_indices('*').map(|(at, _)| at).collect();
         let pattern = FilePattern::read(&value, &places, true).unwrap();
         let name = "a".repeat(255);
-        let found = pattern.expand("/", &|_| Some(vec![name.clone(); 3]));
+        let found = pattern.expand("/", &Same(Ok(vec![name; 3].into())));
         assert_eq!(found, Ok(vec![]));
+        let names = Same(Ok(vec!["a".repeat(255); 4].into()));
+        assert_eq!(pattern.expand("/", &names), Err(Unexpanded::TooMany));
     }
 }

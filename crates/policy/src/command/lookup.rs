@@ -23,9 +23,9 @@ pub trait PathLookup: Debug + Send + Sync {
     }
     /// The real path of anything that exists.
     fn real(&self, path: &str) -> Option<String>;
-    /// The names in a directory, none where that is not there; `None` where they cannot be known or are too many.
-    fn names(&self, _directory: &str) -> Option<Vec<String>> {
-        None
+    /// What is in a directory.
+    fn list(&self, _directory: &str) -> Listing {
+        Listing::Unknown
     }
     /// Whether a path leads another process to another place than us: by way of its working directory or its
     /// descriptors below `/proc`, links to them included.
@@ -55,6 +55,23 @@ pub trait PathLookup: Debug + Send + Sync {
     fn is_machine_program(&self, _file: &FileIdentity) -> bool {
         false
     }
+}
+
+/// What is in a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Listing {
+    /// No directory is there.
+    NotThere,
+    /// The directory with this real path has these names. Both are of one opened file, so that no link that is changed meanwhile
+    /// puts the names of another directory here.
+    Names {
+        /// With all links resolved.
+        real: String,
+        /// In any order.
+        names: Vec<String>,
+    },
+    /// The names cannot be known, or are too many.
+    Unknown,
 }
 
 /// An executable regular file at the moment of the look-up.

@@ -50,7 +50,7 @@ pub mod scripts;
 
 pub use file_names::MAX_NAMES;
 pub use finding::{Code, Finding};
-pub use lookup::{DirectoryTrust, Executable, Inspected, PathLookup};
+pub use lookup::{DirectoryTrust, Executable, Inspected, Listing, PathLookup};
 pub use parser::parse;
 pub use rendering::{Plan, PlanStep};
 pub use rule::{Rule, RuleSet};

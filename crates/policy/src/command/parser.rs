@@ -782,6 +782,13 @@ impl<'a> Parser<'a> {
         if words.first().is_some_and(|word| word.value == "cd") {
             self.variables.leave_directory();
         }
+        let is_test = words
+            .first()
+            .is_some_and(|word| word.is_bare() && word.value == "[");
+        if is_test && !self.rules.holds(Rule::G21, is_read_alike(&words)) {
+            let detail = "`[` without its `]`, or with a test that the program does not know as shells do";
+            return self.cursor.fail(Code::ReservedWord, "G21", start, detail);
+        }
         self.check_substitutions(&words, &redirections, !assignments.is_empty(), start)?;
         Ok(Segment {
             span,
@@ -1285,6 +1292,24 @@ impl<'a> Parser<'a> {
             class,
         }))
     }
+}
+
+/// Whether the program `[` reads its words as bash and dash do.
+fn is_read_alike(words: &[Word]) -> bool {
+    let values: Vec<&str> = words.iter().skip(1).map(|word| word.value.as_str()).collect();
+    let Some((&"]", tests)) = values.split_last() else {
+        return false;
+    };
+    let begins_a_test = |at: usize| {
+        let before = at.checked_sub(1).and_then(|before| tests.get(before));
+        before.is_none_or(|before| matches!(*before, "!" | "(" | "-a" | "-o"))
+    };
+    tests.iter().enumerate().all(|(at, test)| match *test {
+        "-R" | "-l" | "-v" | "<" | ">" => false,
+        // Between two tests they join them; before a word they are tests of it to some shells.
+        "-a" | "-o" => !begins_a_test(at),
+        _ => true,
+    })
 }
 
 /// Whether commands stand in words, whose output is put in there.

@@ -319,7 +319,6 @@ fn analysis(text: &str, entries: &[Entry<'_>], deny_rules: &[DenyRule<'_>]) -> A
             agent: &AgentId::parse("main").unwrap(),
             input: CommandInput::Closed,
             workspace: None,
-            looks_for_files: false,
             temporary: None,
             shell: None,
         },

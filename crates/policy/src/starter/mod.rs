@@ -561,7 +561,7 @@ mod tests {
                 &["run", "ruff", "check", "src/"],
                 &["run", "ruff", "check", "src/a.py", "--fix"],
                 &["run", "ruff", "check", "--fix", "."],
-                &["run", "python", "-m", "ruff", "format", "src/"],
+                &["run", "ruff", "format", "src/"],
                 &["run", "pytest", "-xvs", "tests", "-k", "a or b"],
             ],
             &[
@@ -636,7 +636,7 @@ mod tests {
             StarterSet::Python,
             "ruff",
             &[
-                &["check", "--fix", "src/a.py", "./b"],
+                &["check", "--fix", "src/a.py", "./b/", "c.d/n.ipynb"],
                 &["check", "--select", "E,F401", "--fix"],
                 &["format"],
             ],
@@ -644,6 +644,9 @@ mod tests {
                 &["check", "--fix", "src/../../x.py"],
                 &["check", "--fix", ".hidden/x.py"],
                 &["check", "--fix", "@options"],
+                &["format", "package.json"],
+                &["format", "env"],
+                &["check", "--fix", "a.py.txt"],
                 &["check", "--fix", "--output-file=x"],
                 &["check", "--fix-only"],
                 &["format", "--cache-dir=x"],
@@ -673,7 +676,7 @@ mod tests {
                 &["run", "main.go"],
                 &["build", "-o", "tool"],
                 &["build", "-v", "-o", "./tool", "."],
-                &["build", "-o", "tool", "./cmd/...", "./..."],
+                &["build", "-o", "tool", "./cmd/...", "./...", "./x/y"],
             ],
             &[
                 &["run", "example.org/x@latest"],
@@ -690,6 +693,8 @@ mod tests {
                 &["build", "-o", "main.go"],
                 &["build", "-o", "tool", "-toolexec=x"],
                 &["build", "-o", "tool", "/srv/x"],
+                &["build", "-o", "tool", "cmd/addr2line"],
+                &["build", "-o", "tool", "./../x"],
             ],
         );
     }

@@ -312,11 +312,12 @@ macro_rules! place_below {
     };
 }
 
+/// `ruff` takes any file for Python, so files have the endings of Python and directories end in a slash.
 macro_rules! fixes_of_ruff {
     () => {
         concat!(
-            "(?:-q|--quiet|--no-cache|--select=[A-Z0-9,]+|--select\0[A-Z0-9,]+|",
-            place_below!(),
+            "(?:-q|--quiet|--no-cache|--select=[A-Z0-9,]+|--select\0[A-Z0-9,]+|\\.|",
+            "(?:\\./)?(?:[A-Za-z0-9_][A-Za-z0-9_.\\-]*/)*(?:[A-Za-z0-9_][A-Za-z0-9_.\\-]*(?:\\.pyi?|\\.ipynb|/))",
             ")\0"
         )
     };
@@ -339,8 +340,8 @@ macro_rules! ruff_fixes {
 /// `ruff` where it changes files, and only those that are named or lie below.
 const RUFF_FIXES: &str = concat!("^", ruff_fixes!(), "$");
 
-/// The same in the environment of the project.
-const RUFF_OF_UV_FIXES: &str = concat!("^run\0(?:python\0-m\0)?ruff\0", ruff_fixes!(), "$");
+/// The same in the environment of the project, which `uv` may make first.
+const RUFF_OF_UV_FIXES: &str = concat!("^run\0ruff\0", ruff_fixes!(), "$");
 
 /// `gofmt` where it changes files. Without `-d` it starts no `diff`, and without `-r` it keeps what the code does.
 const GOFMT_WRITES: &str = concat!(
@@ -357,11 +358,10 @@ const RUN_OF_GO: &str = concat!(
     ")$"
 );
 
-/// `go build` of packages below, into a file beside them whose name has no ending. `go` replaces no file that is not a program.
+/// `go build` of packages below, into a file or directory beside them whose name has no ending. `go` may replace any file of that name.
 const BUILD_OF_GO: &str = concat!(
-    "^build\0(?:(?:-v|-race)\0)*-o\0(?:\\./)?[A-Za-z0-9_][A-Za-z0-9_\\-]*\0(?:(?:",
-    place_below!(),
-    "|(?:\\./)?(?:[A-Za-z0-9_][A-Za-z0-9_.\\-]*/)*\\.\\.\\.)\0)*$"
+    "^build\0(?:(?:-v|-race)\0)*-o\0(?:\\./)?[A-Za-z0-9_][A-Za-z0-9_\\-]*\0",
+    "(?:(?:\\.|\\./(?:[A-Za-z0-9_][A-Za-z0-9_.\\-]*/)*(?:\\.\\.\\.|[A-Za-z0-9_][A-Za-z0-9_.\\-]*/?)?)\0)*$"
 );
 
 const FILE_OF_PYTHON: &str = concat!("^(?:-u\0)?", file_below!("py"), "(?:[^\0]*\0)*$");
@@ -1087,9 +1087,10 @@ pub(super) fn rows(set: StarterSet) -> &'static [Row] {
                 allows: "show",
             },
             Row {
+                // A file of settings can make it change files.
                 programs: &["ruff"],
                 arguments: Arguments::Listed(&["check", "format --check", "format --diff"], CHECKS),
-                starts: MayStart::Default,
+                starts: MayStart::NothingAndWritesHere,
                 allows: "check, and format without changes",
             },
             Row {

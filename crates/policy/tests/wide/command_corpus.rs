@@ -11,7 +11,8 @@ use countersign_policy::{
         analyze_under,
     },
     command::{
-        DirectoryTrust, Inspected, PathLookup, RuleSet, direct::ShellKind, env_policy, paths, syntax::Grammar,
+        DirectoryTrust, Inspected, Listing, PathLookup, RuleSet, direct::ShellKind, env_policy, paths,
+        syntax::Grammar,
     },
     pattern::{PathCase, PatternCache},
 };
@@ -159,8 +160,13 @@ impl PathLookup for CaseLookup {
         )
     }
 
-    fn names(&self, directory: &str) -> Option<Vec<String>> {
-        Some(names_in(directory, self.existing.iter().map(String::as_str)))
+    fn list(&self, directory: &str) -> Listing {
+        let directory = paths::normalise(directory);
+        self.real(&directory)
+            .map_or(Listing::NotThere, |real| Listing::Names {
+                real,
+                names: names_in(&directory, self.existing.iter().map(String::as_str)),
+            })
     }
 
     fn is_set(&self, _variable: &str) -> bool {
@@ -278,7 +284,6 @@ fn analyze_text_under(rules: RuleSet, case: &Case, text: &str, env: &EnvOverride
         agent: &agent,
         input: CommandInput::Closed,
         workspace: Some(&workspace),
-        looks_for_files: true,
         temporary: Some(&temporary),
         shell: Some(ShellKind::Bash),
     };

@@ -239,7 +239,6 @@ impl World {
             agent: &agent,
             input: CommandInput::Closed,
             workspace: None,
-            looks_for_files: false,
             temporary: None,
             shell: self.shell,
         };

@@ -7,7 +7,7 @@ use countersign_policy::{
     allowlist::{
         self, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, Entries, Entry, Keeps, Protected, Typing,
     },
-    command::{DirectoryTrust, Inspected, PathLookup, direct::ShellKind, env_policy, paths},
+    command::{DirectoryTrust, Inspected, Listing, PathLookup, direct::ShellKind, env_policy, paths},
     pattern::{PathCase, PatternCache},
 };
 
@@ -72,7 +72,6 @@ pub fn judge_in_own_world(case: &Case, world: &OwnWorld) -> CaseResult {
         agent: &agent,
         input: case.input(),
         workspace: Some(&workspace),
-        looks_for_files: true,
         temporary: Some(&temporary),
         shell: Some(ShellKind::Bash),
     };
@@ -144,15 +143,21 @@ impl PathLookup for MockFiles<'_> {
         found.cloned()
     }
 
-    fn names(&self, directory: &str) -> Option<Vec<String>> {
+    fn list(&self, directory: &str) -> Listing {
         let directory = paths::normalise(directory);
+        let Some(real) = self.real(&directory) else {
+            return Listing::NotThere;
+        };
         let directory = directory.trim_end_matches('/');
         let below = self
             .existing
             .iter()
             .filter_map(|path| path.strip_prefix(directory)?.strip_prefix('/')?.split('/').next());
         let names: BTreeSet<&str> = below.collect();
-        Some(names.into_iter().map(str::to_owned).collect())
+        Listing::Names {
+            real,
+            names: names.into_iter().map(str::to_owned).collect(),
+        }
     }
 
     fn is_set(&self, _variable: &str) -> bool {

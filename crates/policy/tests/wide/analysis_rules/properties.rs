@@ -228,7 +228,6 @@ fn analysis(text: &str, strictness: &Strictness, machine: &Machine) -> Analysis 
         agent: &agent,
         input: CommandInput::Closed,
         workspace: None,
-        looks_for_files: false,
         temporary: None,
         shell: None,
     };

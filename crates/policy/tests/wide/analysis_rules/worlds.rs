@@ -229,7 +229,6 @@ fn analysis(world: &World, rules: RuleSet) -> Analysis {
         agent: &agent,
         input: world.input,
         workspace: None,
-        looks_for_files: false,
         temporary: None,
         shell: None,
     };

@@ -353,6 +353,32 @@ fn no_covered_command_of_find_starts_or_writes_anything() {
     measure(&world(), "found-files", &found(), KINDS);
 }
 
+/// Where no command can read the server's own files, a link leads to nothing that the entries do not cover.
+#[test]
+fn a_link_may_be_found_where_it_leads_to_nothing_of_the_server() {
+    let listed: &[&str] = &["find", "cat", "du", "grep", "ls", "wc", "sed", "xargs"];
+    let found_by_links: &[&str] = &[
+        "find . -exec grep -l x {} +",
+        "find . -name '*.rs' | xargs grep -l x",
+        "find . -name '*.rs' -o -name '*.toml' -exec cat {} +",
+        "find . -follow -exec wc -l {} +",
+        "find . -exec du -sh {} \\;",
+    ];
+    covering(listed, |_| true).defeats(found_by_links, &["find . -type f -exec grep -l x {} +"]);
+    let mut hidden = covering(listed, |_| true).protect("/srv/own/state");
+    hidden.hides_own_files = true;
+    hidden.defeats(
+        &[
+            "find . -exec sed -n p {} +",
+            "find . -exec du --files0-from={} \\;",
+            "find . -exec wc --files0-from {} \\;",
+            "find . -exec touch marker {} +",
+            "find /srv/own -exec cat {} +",
+        ],
+        found_by_links,
+    );
+}
+
 /// Each would read what nothing names, by a list of names, behind a link, or where something of the server lies.
 #[test]
 fn no_covered_command_of_find_reads_what_it_is_not_told() {

@@ -1,0 +1,58 @@
+//! The directories that one analysis looks into for patterns of file names (G14), each once, and how much of that it may do.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeMap,
+    rc::Rc,
+};
+
+use crate::command::{Listing, PathLookup, file_names::Unexpanded};
+
+/// Directories of one analysis.
+const MAX_DIRECTORIES: usize = 256;
+/// Names in all of them. As many are read in some 20 ms.
+const MAX_NAMES: usize = 40_000;
+/// Bytes of names, each times the parts of the pattern with which they are compared: some 50 ms.
+const MAX_COMPARED: usize = 32 * 1024 * 1024;
+
+/// What was looked at so far.
+#[derive(Debug, Default)]
+pub(super) struct Listings {
+    known: RefCell<BTreeMap<String, Result<Rc<[String]>, Unexpanded>>>,
+    names: Cell<usize>,
+    compared: Cell<usize>,
+}
+
+impl Listings {
+    /// The names in a directory, if its real path is one that may be looked into.
+    pub(super) fn names(
+        &self,
+        directory: &str,
+        lookup: &dyn PathLookup,
+        may_look: impl Fn(&str) -> bool,
+    ) -> Result<Rc<[String]>, Unexpanded> {
+        let mut known = self.known.borrow_mut();
+        if let Some(names) = known.get(directory) {
+            return names.clone();
+        }
+        if known.len() == MAX_DIRECTORIES || self.names.get() > MAX_NAMES {
+            return Err(Unexpanded::TooMany);
+        }
+        let names: Result<Rc<[String]>, _> = match lookup.list(directory) {
+            Listing::NotThere => Ok(Rc::default()),
+            Listing::Names { real, names } if may_look(&real) => Ok(names.into()),
+            Listing::Names { .. } | Listing::Unknown => Err(Unexpanded::Unknown),
+        };
+        let count = names.as_ref().map_or(0, |names| names.len());
+        self.names.set(self.names.get() + count);
+        known.insert(directory.to_owned(), names.clone());
+        names
+    }
+
+    /// Spends what it costs to compare names of so many bytes with so many parts of a pattern; `false` when that is too much.
+    pub(super) fn may_compare(&self, bytes: usize, parts: usize) -> bool {
+        let compared = self.compared.get().saturating_add(bytes.saturating_mul(parts));
+        self.compared.set(compared);
+        compared <= MAX_COMPARED
+    }
+}
