@@ -20,7 +20,7 @@ use super::{
     demo, denylist, doctor, events, exec,
     exit::ExitStatus,
     failure::Failure,
-    help, hook, init, login_link, man, mcp, node, nodes, openapi, policy, process, runner, runs,
+    help, hook, init, login_link, man, mcp, members, node, nodes, openapi, policy, process, runner, runs,
     runtime::with_runtime,
     serve, session, status, stop, token, value, version,
 };
@@ -54,8 +54,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         .skip(1)
         .map(|argument| argument.to_string_lossy().into_owned())
         .collect();
-    let arguments = match parse(arguments) {
-        Ok(arguments) => arguments,
+    let (command, arguments) = match parse(arguments) {
+        Ok(parsed) => parsed,
         Err(error) => {
             let format = if wants_json && !is_hook {
                 Format::Json
@@ -63,10 +63,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
                 Format::People
             };
             let console = Console::new(format, ColorChoice::Auto, environment.as_ref());
-            let exit = wrong_usage(&error, &typed, console);
-            // A hook that is configured wrongly must stop the command, and agents take one code only for that.
-            let blocks = is_hook && exit == ExitStatus::USAGE;
-            return if blocks { ExitStatus::BLOCKS } else { exit }.into();
+            return of_wrong_usage(wrong_usage(&error, &typed, console), is_hook).into();
         }
     };
     let format = if arguments.json.is_some() {
@@ -75,7 +72,13 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Format::People
     };
     let members = arguments.json.unwrap_or_default();
-    let console = Console::new(format, arguments.color, environment.as_ref()).selecting(members);
+    let console = Console::new(format, arguments.color, environment.as_ref());
+    // Before anything is asked of a server: what has happened cannot be asked for again.
+    if let Err(failure) = members::check(&command, &members, &typed) {
+        console.failure(&failure);
+        return of_wrong_usage(failure.exit, is_hook).into();
+    }
+    let console = console.selecting(members);
     let context = Context::new(console, environment, arguments.server).without_pager(arguments.no_pager);
     match run(&context, arguments.command) {
         Ok(exit) => exit.into(),
@@ -88,10 +91,21 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn parse(arguments: Vec<OsString>) -> Result<Arguments, clap::Error> {
+/// The arguments, and the words of the command that they call.
+fn parse(arguments: Vec<OsString>) -> Result<(String, Arguments), clap::Error> {
     let mut command = command_line();
     let matches = command.try_get_matches_from_mut(arguments)?;
-    Arguments::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+    let arguments = Arguments::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+    Ok((members::command_of(&matches), arguments))
+}
+
+/// A hook that is configured wrongly must stop the command, and agents take one code only for that.
+fn of_wrong_usage(exit: ExitStatus, is_hook: bool) -> ExitStatus {
+    if is_hook && exit == ExitStatus::USAGE {
+        ExitStatus::BLOCKS
+    } else {
+        exit
+    }
 }
 
 fn run(context: &Context, command: Command) -> Result<ExitStatus, Failure> {
@@ -202,11 +216,6 @@ fn named_otherwise(below: &str, typed: &str) -> Option<&'static str> {
             "ls" | "list" | "get" | "status" => Some("countersign policy show"),
             _ => None,
         },
-        "approvals" => match typed {
-            "allow" | "approve" | "accept" => Some("countersign approve ID"),
-            "deny" | "reject" | "refuse" => Some("countersign deny ID"),
-            _ => None,
-        },
         "agents" => match typed {
             "muted" => Some("countersign agents mutes"),
             _ => None,
@@ -297,16 +306,22 @@ fn corrected(error: &clap::Error, line: &[String]) -> Option<String> {
     } else {
         return None;
     };
+    with_word(line, wrong, right)
+}
+
+/// The line with another word, or another part of one, in the place of this; `None` where that is no call, or not to be shown.
+pub(super) fn with_word(line: &[String], wrong: &str, right: &str) -> Option<String> {
     // A secret of the line is not printed.
     if line.iter().any(|word| word.starts_with("--token")) {
         return None;
     }
-    let at = line
+    let (at, corrected) = line
         .iter()
-        .position(|word| word == wrong || word.split('=').any(|part| part == wrong))?;
+        .enumerate()
+        .find_map(|(at, word)| Some((at, with_part(word, wrong, right)?)))?;
     let words = line.iter().enumerate().map(|(number, word)| {
         if number == at {
-            word.replacen(wrong.as_str(), right, 1)
+            corrected.clone()
         } else {
             word.clone()
         }
@@ -322,6 +337,23 @@ fn corrected(error: &clap::Error, line: &[String]) -> Option<String> {
         .collect::<Vec<_>>()
         .join(" ");
     (line.chars().count() <= LONGEST_LINE && !line.chars().any(char::is_control)).then_some(line)
+}
+
+/// The word with another part: a word has parts at `=` and `,`.
+fn with_part(word: &str, wrong: &str, right: &str) -> Option<String> {
+    if word == wrong {
+        return Some(right.to_owned());
+    }
+    let parts = || word.split_inclusive(['=', ',']);
+    let name = |part: &str| part.trim_end_matches(['=', ',']).len();
+    let at = parts().position(|part| part.get(..name(part)) == Some(wrong))?;
+    let corrected = parts()
+        .enumerate()
+        .map(|(number, part)| match part.get(name(part)..) {
+            Some(end) if number == at => format!("{right}{end}"),
+            Some(_) | None => part.to_owned(),
+        });
+    Some(corrected.collect())
 }
 
 #[cfg(test)]
@@ -416,7 +448,7 @@ mod tests {
                     .map(OsString::from)
                     .collect(),
             );
-            let arguments = read.unwrap_or_else(|error| panic!("{line:?}: {error}"));
+            let (_, arguments) = read.unwrap_or_else(|error| panic!("{line:?}: {error}"));
             assert!(arguments.json.is_none(), "{line:?}");
             let Command::Exec(args) = arguments.command else {
                 panic!("{line:?}");
@@ -426,6 +458,17 @@ mod tests {
         // A misspelt option of ours is no program.
         assert!(failure_of(&["exec", "--no-wiat", "git"]).contains("unexpected argument '--no-wiat'"));
         assert!(failure_of(&["exec", "-c", "ls", "git"]).contains("cannot be used with"));
+    }
+
+    #[test]
+    fn a_part_of_a_word_is_corrected_where_it_stands() {
+        let corrected = |word| with_part(word, "stat", "state");
+        assert_eq!(
+            corrected("--json=status,stat").as_deref(),
+            Some("--json=status,state")
+        );
+        assert_eq!(corrected("stat").as_deref(), Some("state"));
+        assert_eq!(corrected("--json=status"), None);
     }
 
     #[test]
