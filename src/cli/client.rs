@@ -12,7 +12,7 @@ use serde_json::Value;
 use countersign_domain::Secret;
 use countersign_wire::page::Page;
 
-use super::{failure::Failure, ids, sse::EventStream};
+use super::{failure::Failure, short_id, sse::EventStream};
 
 /// An answer that says "wait" is at most ten minutes away (`approvalWaitMs`, `yieldMs`); everything else is quick.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -437,7 +437,7 @@ impl Client {
             let what = self.what_it_is(kind, id).await.unwrap_or_default();
             named.push((id.to_owned(), what));
         }
-        let candidates = ids::candidates(named);
+        let candidates = short_id::candidates(named);
         failure.with_candidates(candidates, more)
     }
 

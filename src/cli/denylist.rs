@@ -17,6 +17,7 @@ use super::{
     ids,
     layout::Listing,
     moment,
+    policy_change::Held,
     table::Table,
     value,
 };
@@ -115,9 +116,22 @@ pub(crate) async fn run(context: &Context, command: DenylistCommand) -> Result<E
             let (owner, rule) = find_rule(&client, agent, &id).await?;
             let id = &rule.id;
             let path = ["v1", "agents", owner.agent(), LIST, id.as_str()];
+            let before = Held::now(&client).await;
             client.delete(&path).await?;
+            let is_held = Held::now(&client).await.is_wider_than(&before);
             match context.console.format() {
-                Format::Json => context.console.document(&json!({"removed": rule}))?,
+                Format::Json => context
+                    .console
+                    .document(&json!({"removed": rule, "held": is_held}))?,
+                Format::People if is_held => {
+                    context.console.line(&format!(
+                        "{} ({}) is taken out of the deny rules of {}, and held: it counts until an admin accepts that",
+                        ids::short(id.as_str()),
+                        value::visible(&rule.pattern),
+                        owner.in_words()
+                    ))?;
+                    context.console.hint("countersign policy diff   (shows it)");
+                }
                 Format::People => context.console.line(&format!(
                     "removed {} ({}) from the deny rules of {}",
                     ids::short(id.as_str()),

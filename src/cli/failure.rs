@@ -9,7 +9,11 @@ use countersign_wire::{
     words::Scope,
 };
 
-use super::{exit::ExitStatus, ids, value};
+use super::{
+    exit::ExitStatus,
+    short_id::{self, Candidate},
+    value,
+};
 
 /// Begins a line that says what helps, where that is no command.
 const ADVICE: &str = "note: ";
@@ -42,15 +46,6 @@ pub(crate) struct WaysOut {
     /// How many more there are.
     more: u64,
     lines: Vec<String>,
-}
-
-/// Something that a name could mean.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Candidate {
-    /// Its id in full.
-    pub(crate) id: String,
-    /// As much of it as tells it apart, and what it is.
-    pub(crate) shown: String,
 }
 
 impl Failure {
@@ -191,7 +186,7 @@ impl Failure {
         let ids = ids.into_iter().flatten().map(|id| (id, String::new()));
         let nodes = candidates.into_iter().flatten();
         let nodes = nodes.map(|node| (node.node_id, node.display_name.unwrap_or_default()));
-        let candidates = ids::candidates(ids.chain(nodes).collect());
+        let candidates = short_id::candidates(ids.chain(nodes).collect());
         let failure = Self {
             hint: hint
                 .map(|hint| value::visible(&hint))

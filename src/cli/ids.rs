@@ -1,39 +1,12 @@
 //! Ids as people see and type them: eight characters of one stand for it.
 
-use countersign_domain::{IdPart, RunId, short_end};
+use countersign_domain::{IdPart, RunId};
 
-use super::{
-    failure::{Candidate, Failure},
-    value,
-};
+pub(crate) use super::short_id::{short, short_of_target};
+use super::{failure::Failure, short_id::candidates, value};
 
 /// Fewer characters of an id could mean too many.
 const SHORTEST_PART: usize = 8;
-/// The digit of a UUID that says how it is made, and the one that says that it begins with its time.
-const VERSION_AT: usize = 14;
-const BY_TIME: u8 = b'7';
-/// Ids are as long as this.
-const WHOLE: usize = 36;
-
-/// What people are shown of an id: the end of one that begins with its time, since that beginning is the same for all of an hour;
-/// the beginning of any other.
-pub(crate) fn short(id: &str) -> &str {
-    let is_by_time = id.len() == WHOLE && id.as_bytes().get(VERSION_AT) == Some(&BY_TIME);
-    if is_by_time {
-        short_end(id)
-    } else {
-        id.get(..SHORTEST_PART).unwrap_or(id)
-    }
-}
-
-/// The same of what may be no id: a name, an agent or the address of a setting stays as it is.
-pub(crate) fn short_of_target(target: &str) -> &str {
-    let is_digit = |byte: u8| byte.is_ascii_hexdigit() || byte == b'-';
-    let is_device = target.len() == 64 && target.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let is_id = target.len() == WHOLE && target.bytes().all(is_digit);
-    if is_device || is_id { short(target) } else { target }
-}
-
 /// The id, or the part of one, that a person typed: in lower case, as ids are written. `list` shows those that there are.
 pub(crate) fn typed(id: &str, list: &str) -> Result<String, Failure> {
     if id.len() < SHORTEST_PART {
@@ -137,35 +110,8 @@ pub(crate) fn ambiguous(code: &str, several: &str, mut named: Vec<(String, Strin
     Failure::new(code, several).with_candidates(candidates(named), u64::try_from(more).unwrap_or(u64::MAX))
 }
 
-/// Ids with what they are, as a person is shown them: each as short as tells it apart.
-pub(crate) fn candidates(named: Vec<(String, String)>) -> Vec<Candidate> {
-    let telling: Vec<String> = named.iter().map(|(id, _)| telling(id, &named)).collect();
-    let widest = telling.iter().map(String::len).max().unwrap_or_default();
-    let named = named.into_iter().zip(telling);
-    named
-        .map(|((id, what), telling)| {
-            let what = value::shortened(&value::visible(&what), MOST_WORDS);
-            let shown = format!("{telling:widest$}  {what}").trim_end().to_owned();
-            Candidate { id, shown }
-        })
-        .collect()
-}
-
-fn telling(id: &str, all: &[(String, String)]) -> String {
-    let short = short_of_target(id);
-    let is_alone = all
-        .iter()
-        .filter(|(other, _)| short_of_target(other) == short)
-        .count()
-        == 1;
-    if is_alone { short } else { id }.to_owned()
-}
-
 /// So many candidates are named; more help nobody.
 const MOST_NAMED: usize = 10;
-/// So much is said of each.
-const MOST_WORDS: usize = 60;
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

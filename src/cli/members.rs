@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use countersign_domain::intended;
 
-use super::{failure::Failure, value};
+use super::{corrected, failure::Failure, value};
 
 /// What a command prints as JSON: the members of these schemas of the contract, and those of its own.
 struct Printed {
@@ -98,7 +98,7 @@ const PRINTED: &[Printed] = &[
     row("allowlist show", &["AllowlistEntry"], OF_AGENT),
     row("denylist list", &["DenyRule"], OF_AGENT),
     row("denylist add", &["DenyRule"], OF_AGENT),
-    row("denylist remove", &[], &["removed"]),
+    row("denylist remove", &[], &["removed", "held"]),
     row("denylist show", &["DenyRule"], OF_AGENT),
     row("agents list", &["Agent"], &[]),
     row("agents mute", &["AgentMute"], &[]),
@@ -281,7 +281,7 @@ pub(crate) fn check(command: &str, members: &[String], line: &[String]) -> Resul
         text
     };
     let failure = Failure::usage(text);
-    let corrected = meant.and_then(|meant| super::entry::with_word(line, unknown, meant));
+    let corrected = meant.and_then(|meant| corrected::with_word(line, unknown, meant));
     Err(match corrected {
         Some(line) => failure.hint(line),
         None => failure.advice("--json=MEMBER,MEMBER prints these members; --json prints all"),

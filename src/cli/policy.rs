@@ -262,7 +262,7 @@ async fn show(context: &Context, client: &Client, args: ShowArgs) -> Result<Exit
     let (table, weaker) = tables(&policy);
     context.console.table(&table, "")?;
     if !weaker.is_empty() {
-        context.console.line("\nAlso said, the weaker first:")?;
+        context.console.line("\nWhat other layers say:")?;
         context.console.table(&weaker, "")?;
     }
     let document = &policy.document;

@@ -151,7 +151,7 @@ pub(crate) async fn set(context: &Context, client: &Client, args: SetArgs) -> Re
         };
     }
     changes.retain(|change| change.is != change.becomes);
-    let held_before = Held::now(client).await?;
+    let held_before = Held::now(client).await;
     let policy = client.put(&path, &Value::Object(after), tag.as_deref()).await?;
     if context.console.format() == Format::Json {
         return context.console.document(&policy);
@@ -160,17 +160,18 @@ pub(crate) async fn set(context: &Context, client: &Client, args: SetArgs) -> Re
     if changes.is_empty() {
         return Ok(());
     }
-    show_effect(context, Held::now(client).await?.is_wider_than(&held_before))
+    show_effect(context, Held::now(client).await.is_wider_than(&held_before))
 }
 
 /// What waits for an admin, as far as it would newly allow something.
-#[derive(Debug, PartialEq, Eq)]
-struct Held(BTreeSet<String>);
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Held(BTreeSet<String>);
 
 impl Held {
-    async fn now(client: &Client) -> Result<Self, Failure> {
-        let effective: EffectiveBody = client.get(&["v1", "policy", "effective"], &Vec::new()).await?;
-        Ok(Self::of(effective))
+    /// What waits now; nothing where this token may not know.
+    pub(super) async fn now(client: &Client) -> Self {
+        let effective = client.get(&["v1", "policy", "effective"], &Vec::new()).await;
+        effective.map_or_else(|_unknown| Self::default(), Self::of)
     }
 
     fn of(effective: EffectiveBody) -> Self {
@@ -179,7 +180,7 @@ impl Held {
     }
 
     /// Whether something is held that was not before.
-    fn is_wider_than(&self, before: &Self) -> bool {
+    pub(super) fn is_wider_than(&self, before: &Self) -> bool {
         !self.0.is_subset(&before.0)
     }
 }
@@ -239,7 +240,7 @@ pub(crate) async fn preset(context: &Context, client: &Client, args: PresetArgs)
             context.console.note(&format!("warning: {message}"));
         }
         own_keys = applied.own_keys;
-        let held = Held::now(client).await?;
+        let held = Held::now(client).await;
         // The same once more changes nothing of what waits.
         is_held = held.is_wider_than(&held_before) || (!applied.changed && !held.0.is_empty());
     }

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Finished, Members, TestServer, assert_says, soon};
+use crate::support::{Finished, Members, TestServer, assert_says, soon, write_file};
 
 #[track_caller]
 fn document(done: &Finished) -> Value {
@@ -160,7 +160,7 @@ async fn an_answer_is_given_below_approvals_too() {
             .await;
         let done = server.cli(&["approvals", verb, pending.text("approvalId")]).await;
         assert_eq!(done.code, Some(0), "{done:?}");
-        done.says(&format!("is answered: {status}"));
+        done.says(format!("is answered: {status}"));
     }
     let help = server.cli(&["approvals", "--help"]).await;
     assert!(!help.stdout.contains("  allow "), "{help:?}");
@@ -184,7 +184,7 @@ async fn an_answer_is_given_below_approvals_too() {
 async fn no_error_has_words_of_a_library() {
     let server = TestServer::asking().start().await;
     let place = server.scratch().path().join("file");
-    std::fs::write(&place, "").expect("a file");
+    write_file(&place, "");
     let below = place.join("below");
     let below = below.to_str().expect("UTF-8");
     for line in [

@@ -52,6 +52,11 @@ async fn runs(server: &TestServer, program: &str) {
 #[tokio::test]
 async fn a_preset_or_a_value_that_waits_is_called_held() {
     let server = two_needed().start().await;
+    // What a rule that goes would let run waits, too.
+    assert_eq!(server.cli(&["denylist", "add", "shutdown"]).await.code, Some(0));
+    let removed = server.cli(&["denylist", "remove", "shutdown"]).await;
+    assert_eq!(removed.code, Some(0), "{removed:?}");
+    removed.says("held: it counts until an admin accepts that");
     for (line, effect) in [
         (&["policy", "preset", "yolo"][..], "changed, held"),
         (

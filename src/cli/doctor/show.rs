@@ -230,13 +230,6 @@ fn show_settings(console: Console, examined: &Examined, scope: Scope) -> Result<
             &in_force::remark(shown),
         ]);
     }
-    if let Some((preset, switches)) = &folded
-        && let Some(first) = switches.first()
-    {
-        let count = format!("{} switches on", switches.len());
-        let remark = format!("as the preset {} writes them", preset.as_str());
-        table.row([READS, &count, by_name(&first.source), &remark]);
-    }
     console.paragraph("", &format!("settings {}", examined.from.line()))?;
     if settings.is_empty() {
         console.note("the settings do not read");
@@ -246,8 +239,14 @@ fn show_settings(console: Console, examined: &Examined, scope: Scope) -> Result<
         return console.table(&table, "the settings do not read");
     }
     let different = settings.iter().filter(|shown| differs(shown)).count();
-    if different > 0 {
+    if !table.is_empty() {
         console.table(&table, "")?;
+    }
+    if let Some((preset, switches)) = &folded {
+        let (count, preset) = (switches.len(), preset.as_str());
+        console.line(&format!(
+            "{READS}: {count} switches on, as the preset {preset} writes them"
+        ))?;
     }
     console.line(&format!(
         "{} of {} differ from the default; --all shows the rest",
