@@ -20,7 +20,7 @@ use super::{
     duration::parse_duration,
     exit::ExitStatus,
     failure::Failure,
-    layout::{Layout, Listing},
+    layout::Listing,
     moment,
     table::Table,
     value,
@@ -59,12 +59,15 @@ reason. A longer mute stays as it is.")]
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
-    /// List the agents that are muted
+    /// List the agents that are muted, those whose mute ends last first
     #[command(after_help = "Examples:
-  countersign agents mutes")]
+  countersign agents mutes
+  countersign agents mutes --until 2026-12-01    # those that end before that day
+
+--since and --until go by the end of a mute.")]
     Mutes {
         #[command(flatten)]
-        layout: Layout,
+        listing: Listing,
     },
     /// Let an agent ask again
     #[command(after_help = "Examples:
@@ -101,7 +104,7 @@ pub(crate) async fn run(context: &Context, command: AgentsCommand) -> Result<Exi
                 ))?,
             }
         }
-        AgentsCommand::Mutes { layout } => mutes(context, &client, layout).await?,
+        AgentsCommand::Mutes { listing } => mutes(context, &client, listing).await?,
         AgentsCommand::Unmute { agent } => {
             client.delete(&["v1", "agents", agent.as_str(), "mute"]).await?;
             let muted: Vec<Answer<AgentMuteBody>> =
@@ -157,8 +160,13 @@ async fn list(
     layout.print(context, ids, &table, "no agent is known")
 }
 
-async fn mutes(context: &Context, client: &Client, layout: Layout) -> Result<(), Failure> {
+async fn mutes(
+    context: &Context,
+    client: &Client,
+    Listing { period, layout }: Listing,
+) -> Result<(), Failure> {
     let items: Vec<Answer<AgentMuteBody>> = client.list(&["v1", "mutes"], &Vec::new(), usize::MAX).await?;
+    let items = period.newest(context.clock.now(), items, |muted| Some(muted.until_ms));
     if context.console.format() == Format::Json {
         return context.console.document(&json!({ "items": items }));
     }

@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-use countersign_domain::{AgentId, EntryId, SessionKey, UnixMillis};
+use countersign_domain::{AgentId, SessionKey, UnixMillis};
 use countersign_policy::{pattern::has_wildcard, starter::StarterSet};
 use countersign_wire::{analysis::AnalysisBody, entry::EntryBody, explain::ExplanationBody};
 
@@ -62,7 +62,7 @@ pub(crate) enum AllowlistCommand {
   countersign allowlist remove ENTRY")]
     #[command(alias = "rm")]
     Remove {
-        /// Its id, or a unique part of 8 characters or more
+        /// Its pattern where no other entry has it, its id, or a unique part of the id of 8 characters or more
         #[arg(value_name = "ID", add = candidates::entries())]
         id: String,
         #[command(flatten)]
@@ -72,7 +72,7 @@ pub(crate) enum AllowlistCommand {
     #[command(after_help = "Examples:
   countersign allowlist show ENTRY")]
     Show {
-        /// Its id, or a unique part of 8 characters or more
+        /// Its pattern where no other entry has it, its id, or a unique part of the id of 8 characters or more
         #[arg(value_name = "ID", add = candidates::entries())]
         id: String,
         #[command(flatten)]
@@ -81,7 +81,7 @@ pub(crate) enum AllowlistCommand {
 }
 
 /// Whose list.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Owner {
     /// Whose list; `*` is the one for all agents
     #[arg(long, default_value = "main", value_name = "ID", value_parser = parse_owner, add = candidates::agents())]
@@ -204,7 +204,7 @@ pub(crate) async fn run(context: &Context, command: AllowlistCommand) -> Result<
         AllowlistCommand::List { owner, listing } => list(context, &client, &owner, listing).await?,
         AllowlistCommand::Add(args) => add(context, &client, *args).await?,
         AllowlistCommand::Remove { id, owner } => {
-            let entry = find(&client, &owner, LIST, &id, |entry: &EntryBody| &entry.id).await?;
+            let entry = find(&client, &owner, LIST, &id, named).await?;
             let id = &entry.id;
             let path = ["v1", "agents", &owner.agent, LIST, id.as_str()];
             client.delete(&path).await?;
@@ -218,7 +218,7 @@ pub(crate) async fn run(context: &Context, command: AllowlistCommand) -> Result<
             }
         }
         AllowlistCommand::Show { id, owner } => {
-            let entry = find(&client, &owner, LIST, &id, |entry: &EntryBody| &entry.id).await?;
+            let entry = find(&client, &owner, LIST, &id, named).await?;
             show(context, &owner, &entry)?;
         }
     }
@@ -529,20 +529,30 @@ pub(super) async fn entries<T: DeserializeOwned>(
     Ok(items.into_iter().map(|item| owner.named_in(item)).collect())
 }
 
-/// The one item of a list with this id, or this beginning or end of it.
+/// The one item of a list with this id or pattern, or this beginning or end of the id.
 pub(super) async fn find<T: DeserializeOwned>(
     client: &Client,
     owner: &Owner,
     list: &str,
     id: &str,
-    id_of: fn(&T) -> &EntryId,
+    named: fn(&T) -> ids::Named<'_>,
 ) -> Result<Answer<T>, Failure> {
     let mut items: Vec<Answer<T>> = entries(client, owner, list).await?;
     let listed = format!("countersign {list} list --agent {}", value::quoted(&owner.agent));
-    let what = format!("entry in the {list} of {} with the id", owner.agent);
-    let ids = items.iter().map(|item| id_of(item).as_str());
-    let at = ids::find(ids, id, (&what, &listed))?;
+    let what = format!("entry in the {list} of {} with the id or pattern", owner.agent);
+    let known: Vec<_> = items.iter().map(|item| named(item)).collect();
+    let at = ids::find(&known, id, (&what, &listed))?;
+    drop(known);
     Ok(items.swap_remove(at))
+}
+
+fn named(entry: &EntryBody) -> ids::Named<'_> {
+    let arguments = entry.arg_pattern.as_deref().unwrap_or_default();
+    ids::Named {
+        id: entry.id.as_str(),
+        name: Some(&entry.pattern),
+        what: format!("{} {arguments}", entry.pattern),
+    }
 }
 
 #[cfg(test)]

@@ -84,6 +84,12 @@ allow by filters has to be confirmed. Several answers are not one: each counts o
 and the exit code is 0 only if all of them count. allow-always takes one id."
     )]
     Resolve(ResolveArgs),
+    /// Approve what waits for a person
+    #[command(hide = true, aliases = ["approve", "accept"])]
+    Allow(ApproveArgs),
+    /// Deny what waits for a person
+    #[command(hide = true, aliases = ["reject", "refuse"])]
+    Deny(DenyArgs),
     /// Take back what was allowed, before it starts
     #[command(after_help = "Examples:
   countersign approvals take-back 7d8e9f0a
@@ -295,6 +301,8 @@ pub(crate) async fn run(context: &Context, command: ApprovalsCommand) -> Result<
         ApprovalsCommand::List(args) => list(context, &client, args).await,
         ApprovalsCommand::Show { id } => show(context, &client, &id).await,
         ApprovalsCommand::Resolve(args) => resolve(context, &client, args).await,
+        ApprovalsCommand::Allow(args) => approve(context, args).await,
+        ApprovalsCommand::Deny(args) => deny(context, args).await,
         ApprovalsCommand::TakeBack { id, reason } => take_back(context, &client, &id, reason).await,
         ApprovalsCommand::Watch => watch(context, &client).await,
     }
@@ -373,9 +381,7 @@ async fn show(context: &Context, client: &Client, id: &str) -> Result<ExitStatus
         }
     }
     if approval.status == ApprovalStatus::Denied || approval.status == ApprovalStatus::Expired {
-        for line in explain::ways_out_of_run(client, approval.run_id.as_str()).await {
-            context.console.note(&line);
-        }
+        tell_ways_out(context, client, approval.run_id.as_str()).await;
     }
     Ok(ExitStatus::SUCCESS)
 }
@@ -641,6 +647,8 @@ async fn resolve_one(
     } = resolution;
     let approval: ApprovalBody = find(client, id).await?;
     let patterns = chosen(&approval.proposed_patterns, &patterns)?;
+    // A mute or a rule is the answer to the next one already.
+    let is_lasting = refusal.is_given();
     let (mute, never) = refusal.members(context);
     let body = DecisionBody {
         decision,
@@ -653,10 +661,20 @@ async fn resolve_one(
     let path = ["v1", "approvals", approval.id.as_str(), "decision"];
     let answer = client.post(&path, &body).await?;
     match say_decided(context, answer)? {
+        Some(decided) if decided.approval.status == ApprovalStatus::Denied && !is_lasting => {
+            tell_ways_out(context, client, decided.approval.run_id.as_str()).await;
+        }
         Some(decided) if !following.no_wait => tell_run(context, client, &decided).await?,
         Some(_) | None => {}
     }
     Ok(ExitStatus::SUCCESS)
+}
+
+/// What would change that a run is denied. Silent where this token may not ask.
+async fn tell_ways_out(context: &Context, client: &Client, run: &str) {
+    for line in explain::ways_out_of_run(client, run).await {
+        context.console.note(&line);
+    }
 }
 
 /// Says how the run went that an answer let start. Silent where this token may not read it.
@@ -673,9 +691,12 @@ async fn tell_run(context: &Context, client: &Client, decided: &DecidedBody) -> 
     let brief: RunBody = read(Value::Object(run.clone()))?;
     let label = value::visible(&value::shortened(&brief.display_text, LABEL));
     if brief.ended_at_ms.is_some() {
-        return context
-            .console
-            .line(&format!("{label}: {}", value::visible(&sentence::ended(&run))));
+        let ended = value::visible(&sentence::ended(&run));
+        context.console.line(&format!("{label}: {ended}"))?;
+        if brief.status == "denied" {
+            tell_ways_out(context, client, brief.run_id.as_str()).await;
+        }
+        return Ok(());
     }
     context.console.line(&format!("{label}: {}", brief.status))?;
     let short = ids::short(brief.run_id.as_str());

@@ -217,7 +217,7 @@ fn one_line_a_paragraph(text: &str) -> String {
   countersign exec -- git status          # ask for a command
 
 Environment: COUNTERSIGN_URL and COUNTERSIGN_TOKEN name a server, OPENCLAW_STATE_DIR a state
-directory, NO_COLOR turns colours off. COUNTERSIGN_PAGER or PAGER names the pager of long lists at
+directory, NO_COLOR turns colours off and CLICOLOR_FORCE on. COUNTERSIGN_PAGER or PAGER names the pager of long lists at
 a terminal (less -FRX unless set)."
 )]
 pub(crate) struct Arguments {

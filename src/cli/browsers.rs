@@ -91,14 +91,16 @@ async fn list(
     layout.print(context, ids, &table, "no browser is signed in")
 }
 
-/// The browser with this id, or with this beginning or end of it.
+/// The browser with this id or name, or with this beginning or end of the id.
 async fn named(client: &Client, name: &str) -> Result<SignInBody, Failure> {
     let mut browsers: Vec<SignInBody> = client.list(&["v1", "sign-ins"], &Vec::new(), MOST).await?;
-    let ids = browsers.iter().map(|browser| browser.id.as_str());
-    let what = (
-        "browser that is signed in with the id",
-        "countersign browsers list",
-    );
-    let at = ids::find(ids, name, what)?;
+    let named = browsers.iter().map(|browser| ids::Named {
+        id: browser.id.as_str(),
+        name: Some(&browser.name),
+        what: format!("{}: {}", browser.name, value::joined(&browser.scopes)),
+    });
+    let named: Vec<_> = named.collect();
+    let what = ("browser that is signed in as", "countersign browsers list");
+    let at = ids::find(&named, name, what)?;
     Ok(browsers.swap_remove(at))
 }

@@ -88,7 +88,7 @@ pub(crate) fn nodes() -> ArgValueCompleter {
     offered(async |client| {
         let page: Page<NodeBody> = page(&client, "nodes").await?;
         let offer = |node: NodeBody| {
-            let id = node.node_id.get(..12).unwrap_or(&node.node_id).to_owned();
+            let id = ids::short_of_target(&node.node_id).to_owned();
             (id, node.display_name.unwrap_or_default())
         };
         Ok(page.items.into_iter().map(offer).collect())

@@ -12,7 +12,7 @@ use serde_json::Value;
 use countersign_domain::Secret;
 use countersign_wire::page::Page;
 
-use super::{failure::Failure, sse::EventStream};
+use super::{failure::Failure, short_id, sse::EventStream};
 
 /// An answer that says "wait" is at most ten minutes away (`approvalWaitMs`, `yieldMs`); everything else is quick.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -287,6 +287,15 @@ impl Client {
         .await
     }
 
+    /// The same, if it is still the one with this `ETag`.
+    pub(crate) async fn patch_tagged(&self, path: &[&str], body: &Value, tag: &str) -> Result<(), Failure> {
+        let request = self.request(Method::PATCH, path, &Vec::new())?.json(body);
+        let request = request.header(header::IF_MATCH, tag);
+        self.json::<IgnoredAny>(request, WaitPolicy::Quick)
+            .await
+            .map(drop)
+    }
+
     pub(crate) async fn delete(&self, path: &[&str]) -> Result<(), Failure> {
         self.json::<IgnoredAny>(
             self.request(Method::DELETE, path, &Vec::new())?,
@@ -402,7 +411,47 @@ impl Client {
         }
         let body = response.bytes().await.unwrap_or_default();
         let problem = serde_json::from_slice(&body).unwrap_or_default();
-        Err(Failure::of_problem(status.as_u16(), problem))
+        let failure = Failure::of_problem(status.as_u16(), problem);
+        if failure.code == "id-ambiguous" {
+            return Err(self.told_apart(failure).await);
+        }
+        Err(failure)
+    }
+
+    /// The same failure with what each of the ids is that it names, as far as this token may know.
+    async fn told_apart(&self, failure: Failure) -> Failure {
+        let instance = failure
+            .problem
+            .as_ref()
+            .and_then(|problem| problem.get("instance"));
+        let instance = instance.and_then(Value::as_str).unwrap_or_default();
+        // What a filter names is a run.
+        let kind = if instance.starts_with("/v1/approvals") {
+            "approvals"
+        } else {
+            "runs"
+        };
+        let (ids, more) = failure.candidates();
+        let mut named = Vec::with_capacity(ids.len());
+        for id in ids {
+            let what = self.what_it_is(kind, id).await.unwrap_or_default();
+            named.push((id.to_owned(), what));
+        }
+        let candidates = short_id::candidates(named);
+        failure.with_candidates(candidates, more)
+    }
+
+    /// A run or a question in a few words.
+    async fn what_it_is(&self, kind: &str, id: &str) -> Result<String, Failure> {
+        let request = self.request(Method::GET, &["v1", kind, id], &Vec::new())?;
+        let response = self.sent(request.timeout(ANSWER_TIMEOUT)).await?;
+        let known: Value = self.body(response).await?;
+        let text = |pointer: &str| known.pointer(pointer).and_then(Value::as_str);
+        let command = text("/displayText").or_else(|| text("/display/text"));
+        let (Some(agent), Some(command), Some(status)) = (text("/agentId"), command, text("/status")) else {
+            return Ok(String::new());
+        };
+        Ok(format!("{agent}, {status}: {command}"))
     }
 
     async fn sent(&self, request: reqwest::RequestBuilder) -> Result<reqwest::Response, Failure> {

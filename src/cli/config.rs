@@ -1,8 +1,8 @@
 //! `countersign config`: the settings in force, and changes of `openclaw.json`, with or without a server.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use countersign_config::settings::{
     ConfigFile, ConfigFileError, ConfigPart, ConfigValue, EditError, EffectiveValue, InvalidKeyPath, KeyEdit,
@@ -16,12 +16,17 @@ use super::{
     candidates,
     console::Format,
     context::Context,
+    discover::{self, Role},
     exit::ExitStatus,
     failure::Failure,
     in_force::{self, SettingsSource},
+    runtime::with_runtime_for,
     table::Table,
     value,
 };
+
+/// A server that does not answer so long changes nothing.
+const IN_TIME: Duration = Duration::from_secs(10);
 
 /// See the settings in force, and change openclaw.json
 #[derive(Debug, clap::Subcommand)]
@@ -316,12 +321,43 @@ fn change(context: &Context, state_dir: &StateDir, edit: KeyEdit) -> Result<bool
         Unchanged::Refused(Failure::new("state-dir", error.to_string()).exit(ExitStatus::CONFIG))
     })?;
     let held = ConfigFile::hold(state_dir).map_err(Unchanged::File)?;
+    let edited = config_edit(held.text(), std::slice::from_ref(&edit), state_dir).map_err(Unchanged::Edit)?;
+    if !edited.changed {
+        return Ok(false);
+    }
+    // The server takes the same lock.
+    let hash = held.hash().to_owned();
+    drop(held);
+    if change_at_the_server(context, &edit, &hash) {
+        return Ok(true);
+    }
+    let held = ConfigFile::hold(state_dir).map_err(Unchanged::File)?;
     let edited = config_edit(held.text(), &[edit], state_dir).map_err(Unchanged::Edit)?;
     if edited.changed {
         let staged = held.stage(&edited.text).map_err(Unchanged::File)?;
         staged.commit().map_err(Unchanged::File)?;
     }
     Ok(edited.changed)
+}
+
+/// Has the server of the state directory make the change, so that its record says who did it. Where none runs, or this command line
+/// opens nothing there, the file is edited, as with any editor.
+fn change_at_the_server(context: &Context, edit: &KeyEdit, hash: &str) -> bool {
+    let (path, value) = match edit {
+        KeyEdit::Set { path, value } => (path, Some(value)),
+        KeyEdit::Unset { path } => (path, None),
+    };
+    let path = path.to_string();
+    let body = match value {
+        Some(value) => json!({ "set": Map::from_iter([(path, value.clone())]) }),
+        None => json!({ "unset": [path] }),
+    };
+    let Ok(client) = discover::own_client(context, Role::Operator) else {
+        return false;
+    };
+    let tag = format!("\"{hash}\"");
+    let changed = with_runtime_for(IN_TIME, client.patch_tagged(&["v1", "config"], &body, &tag));
+    matches!(changed, Ok(Some(())))
 }
 
 /// What a running server makes of a key as the file has it now.

@@ -20,7 +20,7 @@ pub(crate) enum Format {
 /// When colours are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub(crate) enum ColorChoice {
-    /// At a terminal, unless `NO_COLOR` is set
+    /// At a terminal unless `NO_COLOR` is set, and everywhere where `CLICOLOR_FORCE` is
     #[default]
     Auto,
     Always,
@@ -61,7 +61,9 @@ impl Console {
             columns: said.or_else(columns_of_terminal).filter(|columns| *columns > 0),
             format,
             color: match color {
-                ColorChoice::Auto => environment.allows_colors() && stdout_is_terminal,
+                ColorChoice::Auto => {
+                    environment.forces_colors() || (environment.allows_colors() && stdout_is_terminal)
+                }
                 ColorChoice::Always => true,
                 ColorChoice::Never => false,
             },
@@ -109,17 +111,8 @@ impl Console {
     }
 
     /// Prints one JSON document.
-    /// A wrong name among the members to print loses nothing: what was asked for has happened, so all of it is printed, and then
-    /// the error. A list can be asked for again.
     pub(crate) fn document(self, value: &Value) -> Result<(), Failure> {
-        let selected = match selection::of_document(value, self.members) {
-            Ok(selected) => selected,
-            Err(wrong) if value.get("items").is_some() => return Err(wrong),
-            Err(wrong) => {
-                self.json(&serde_json::to_string_pretty(value).map_err(io::Error::from)?)?;
-                return Err(wrong);
-            }
-        };
+        let selected = selection::of_document(value, self.members);
         self.json(&serde_json::to_string_pretty(&selected).map_err(io::Error::from)?)
     }
 
@@ -153,6 +146,15 @@ impl Console {
         Ok(out.flush()?)
     }
 
+    /// Prints a paragraph of data behind this indent, broken between words where the terminal ends.
+    pub(crate) fn paragraph(self, indent: &str, text: &str) -> Result<(), Failure> {
+        let mut out = io::stdout().lock();
+        for line in wrapped(text, self.columns, indent) {
+            writeln!(out, "{line}")?;
+        }
+        Ok(out.flush()?)
+    }
+
     /// Prints a table, or says on standard error that there is nothing.
     pub(crate) fn table(self, table: &Table, nothing: &str) -> Result<(), Failure> {
         if table.is_empty() {
@@ -174,6 +176,11 @@ impl Console {
     /// The lines of a table with all of each cell.
     pub(crate) fn lines_in_full(self, table: &Table) -> Vec<String> {
         table.lines_in_full(&|tone, text| self.paint(tone, text))
+    }
+
+    /// Whether lines of so many columns fit.
+    pub(crate) fn has_room_for(self, columns: usize) -> bool {
+        self.columns.is_none_or(|most| columns <= most)
     }
 
     /// How many lines the terminal of standard output shows; `None` where people read something else.
@@ -249,6 +256,52 @@ impl Console {
         match self.format {
             Format::People => self.note(&failure.to_string()),
             Format::Json => self.note(&terminal_text::json(&failure.document().to_string())),
+        }
+    }
+}
+
+/// The lines of a text, none of them longer than so many columns unless a word is.
+fn wrapped(text: &str, columns: Option<usize>, indent: &str) -> Vec<String> {
+    let most = columns.unwrap_or(usize::MAX);
+    let mut lines = vec![indent.to_owned()];
+    let mut is_begun = false;
+    for word in text.split(' ') {
+        let Some(line) = lines.last_mut() else { break };
+        let fits = line.chars().count() + 1 + word.chars().count() <= most;
+        if !is_begun {
+            line.push_str(word);
+        } else if fits {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(format!("{indent}{word}"));
+        }
+        is_begun = true;
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_paragraph_is_broken_between_words() {
+        assert_eq!(wrapped("one two three", Some(10), "  "), ["  one two", "  three"]);
+        assert_eq!(wrapped("one two three", None, "  "), ["  one two three"]);
+        assert_eq!(wrapped("a-long-word b", Some(5), ""), ["a-long-word", "b"]);
+        assert_eq!(wrapped("", Some(5), "  "), ["  "]);
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_lost(text in "[a-z ]{0,80}", columns in 1..60_usize) {
+            let lines = wrapped(&text, Some(columns), "");
+            prop_assert_eq!(lines.join(" "), text);
+            let too_long = |line: &&String| line.chars().count() > columns;
+            prop_assert!(lines.iter().filter(too_long).all(|line| !line.trim_end().contains(' ')));
         }
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use countersign_domain::UnixMillis;
-use countersign_wire::entry::RuleBody;
+use countersign_wire::{entry::RuleBody, policy::AgentBody};
 
 use super::{
     allowlist::{EVERY_AGENT, Owner, entries, find, parse_owner},
@@ -15,13 +15,16 @@ use super::{
     exit::ExitStatus,
     failure::Failure,
     ids,
-    layout::Layout,
+    layout::Listing,
     moment,
+    policy_change::Held,
     table::Table,
     value,
 };
 
 const LIST: &str = "denylist";
+/// Shows the rules that there are.
+const LISTED: &str = "countersign denylist list";
 
 /// See and change what never runs
 #[derive(Debug, clap::Subcommand)]
@@ -32,16 +35,19 @@ const LIST: &str = "denylist";
   countersign denylist list
   countersign denylist list --agent main --json")]
 pub(crate) enum DenylistCommand {
-    /// List deny rules
+    /// List deny rules, newest first
     #[command(after_help = "Examples:
   countersign denylist list
-  countersign denylist list --agent main")]
+  countersign denylist list --agent main
+  countersign denylist list --until 2026-12-01    # those that end before that day
+
+--since and --until go by the end of a rule. A rule without an end is of no time.")]
     #[command(alias = "ls")]
     List {
         #[command(flatten)]
         owner: Bound,
         #[command(flatten)]
-        layout: Layout,
+        listing: Listing,
     },
     /// Add a deny rule
     #[command(after_help = "Examples:
@@ -50,24 +56,28 @@ pub(crate) enum DenylistCommand {
     Add(AddArgs),
     /// Remove a deny rule
     #[command(after_help = "Examples:
-  countersign denylist remove 3f2a9c14")]
+  countersign denylist remove 3f2a9c14
+
+The pattern does, too, where no other rule has it.")]
     #[command(alias = "rm")]
     Remove {
-        /// Its id, or a unique part of 8 characters or more
+        /// Its pattern where no other rule has it, its id, or a unique part of the id of 8 characters or more
         #[arg(value_name = "ID", add = candidates::deny_rules())]
         id: String,
-        #[command(flatten)]
-        owner: Bound,
+        /// Only this agent's rules; unless given, those of every agent, `*`, and then those of each
+        #[arg(long, value_name = "ID", value_parser = parse_owner, add = candidates::agents())]
+        agent: Option<String>,
     },
     /// Show one deny rule
     #[command(after_help = "Examples:
   countersign denylist show 3f2a9c14")]
     Show {
-        /// Its id, or a unique part of 8 characters or more
+        /// Its pattern where no other rule has it, its id, or a unique part of the id of 8 characters or more
         #[arg(value_name = "ID", add = candidates::deny_rules())]
         id: String,
-        #[command(flatten)]
-        owner: Bound,
+        /// Only this agent's rules; unless given, those of every agent, `*`, and then those of each
+        #[arg(long, value_name = "ID", value_parser = parse_owner, add = candidates::agents())]
+        agent: Option<String>,
     },
 }
 
@@ -100,34 +110,107 @@ pub(crate) struct AddArgs {
 pub(crate) async fn run(context: &Context, command: DenylistCommand) -> Result<ExitStatus, Failure> {
     let client = context.client(Role::Operator)?;
     match command {
-        DenylistCommand::List { owner, layout } => list(context, &client, &owner.into(), layout).await?,
+        DenylistCommand::List { owner, listing } => list(context, &client, &owner.into(), listing).await?,
         DenylistCommand::Add(args) => add(context, &client, args).await?,
-        DenylistCommand::Remove { id, owner } => {
-            let owner = Owner::from(owner);
-            let rule = find(&client, &owner, LIST, &id, |rule: &RuleBody| &rule.id).await?;
+        DenylistCommand::Remove { id, agent } => {
+            let (owner, rule) = find_rule(&client, agent, &id).await?;
             let id = &rule.id;
             let path = ["v1", "agents", owner.agent(), LIST, id.as_str()];
+            let before = Held::now(&client).await;
             client.delete(&path).await?;
+            let is_held = Held::now(&client).await.is_wider_than(&before);
             match context.console.format() {
-                Format::Json => context.console.document(&json!({"removed": rule}))?,
+                Format::Json => context
+                    .console
+                    .document(&json!({"removed": rule, "held": is_held}))?,
+                Format::People if is_held => {
+                    context.console.line(&format!(
+                        "{} ({}) is taken out of the deny rules of {}, and held: it counts until an admin accepts that",
+                        ids::short(id.as_str()),
+                        value::visible(&rule.pattern),
+                        owner.in_words()
+                    ))?;
+                    context.console.hint("countersign policy diff   (shows it)");
+                }
                 Format::People => context.console.line(&format!(
-                    "removed {} from the deny rules of {}",
+                    "removed {} ({}) from the deny rules of {}",
                     ids::short(id.as_str()),
+                    value::visible(&rule.pattern),
                     owner.in_words()
                 ))?,
             }
         }
-        DenylistCommand::Show { id, owner } => {
-            let owner = Owner::from(owner);
-            let rule = find(&client, &owner, LIST, &id, |rule: &RuleBody| &rule.id).await?;
+        DenylistCommand::Show { id, agent } => {
+            let (owner, rule) = find_rule(&client, agent, &id).await?;
             show(context, &owner, &rule)?;
         }
     }
     Ok(ExitStatus::SUCCESS)
 }
 
-async fn list(context: &Context, client: &Client, owner: &Owner, layout: Layout) -> Result<(), Failure> {
-    let items: Vec<Answer<RuleBody>> = entries(client, owner, LIST).await?;
+/// The rule with this id or pattern, and whom it binds: of the agent, or else of every agent, or else of any.
+async fn find_rule(
+    client: &Client,
+    agent: Option<String>,
+    id: &str,
+) -> Result<(Owner, Answer<RuleBody>), Failure> {
+    let is_any = agent.is_none();
+    let owner = Owner::of(agent.unwrap_or_else(|| EVERY_AGENT.to_owned()));
+    let not_found = match find(client, &owner, LIST, id, named).await {
+        Ok(rule) => return Ok((owner, rule)),
+        // A name of few letters may look like a part of an id.
+        Err(failure) if is_any && is_none(&failure) => failure,
+        Err(failure) => return Err(failure),
+    };
+    let agents: Vec<AgentBody> = client.list(&["v1", "agents"], &Vec::new(), usize::MAX).await?;
+    let mut rules: Vec<(Owner, Answer<RuleBody>)> = Vec::new();
+    for AgentBody { agent_id, .. } in agents {
+        let owner = Owner::of(agent_id.to_string());
+        let own: Vec<Answer<RuleBody>> = entries(client, &owner, LIST).await?;
+        rules.extend(own.into_iter().map(|rule| (owner.clone(), rule)));
+    }
+    let known: Vec<_> = rules
+        .iter()
+        .map(|(owner, rule)| {
+            let mut known = named(rule);
+            known.what = format!("{}: {}", owner.in_words(), known.what);
+            known
+        })
+        .collect();
+    let at = match ids::find(&known, id, ("deny rule with the id or pattern", LISTED)) {
+        Err(failure) if is_none(&failure) => return Err(not_found),
+        found => found?,
+    };
+    drop(known);
+    Ok(rules.swap_remove(at))
+}
+
+fn is_none(failure: &Failure) -> bool {
+    ["not-found", "usage"].contains(&failure.code.as_str())
+}
+
+fn named(rule: &RuleBody) -> ids::Named<'_> {
+    let arguments = rule.arg_pattern.as_deref().unwrap_or_default();
+    let reason = rule.reason.as_ref().map(|reason| format!(" ({reason})"));
+    ids::Named {
+        id: rule.id.as_str(),
+        name: Some(&rule.pattern),
+        what: format!("{} {arguments}{}", rule.pattern, reason.unwrap_or_default()),
+    }
+}
+
+async fn list(
+    context: &Context,
+    client: &Client,
+    owner: &Owner,
+    Listing { period, layout }: Listing,
+) -> Result<(), Failure> {
+    let mut items: Vec<Answer<RuleBody>> = entries(client, owner, LIST).await?;
+    // A new rule is added at the end.
+    items.reverse();
+    let items = period.within(context.clock.now(), items, |rule| {
+        rule.expires_at_ms.map(UnixMillis::new)
+    });
     if context.console.format() == Format::Json {
         return context.console.document(&json!({ "items": items }));
     }

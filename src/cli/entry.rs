@@ -17,12 +17,12 @@ use super::{
     audit, browsers, check_gateway, completions, config,
     console::{ColorChoice, Console, Format},
     context::Context,
-    demo, denylist, doctor, events, exec,
+    corrected, demo, denylist, doctor, events, exec,
     exit::ExitStatus,
     failure::Failure,
-    help, hook, init, login_link, man, mcp, node, nodes, openapi, policy, process, runner, runs,
+    help, hook, init, login_link, man, mcp, members, node, nodes, openapi, policy, process, runner, runs,
     runtime::with_runtime,
-    serve, session, status, stop, token, value, version,
+    serve, session, status, stop, token, version,
 };
 
 /// Runs the command line of this process.
@@ -54,8 +54,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         .skip(1)
         .map(|argument| argument.to_string_lossy().into_owned())
         .collect();
-    let arguments = match parse(arguments) {
-        Ok(arguments) => arguments,
+    let (command, arguments) = match parse(arguments) {
+        Ok(parsed) => parsed,
         Err(error) => {
             let format = if wants_json && !is_hook {
                 Format::Json
@@ -63,10 +63,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
                 Format::People
             };
             let console = Console::new(format, ColorChoice::Auto, environment.as_ref());
-            let exit = wrong_usage(&error, &typed, console);
-            // A hook that is configured wrongly must stop the command, and agents take one code only for that.
-            let blocks = is_hook && exit == ExitStatus::USAGE;
-            return if blocks { ExitStatus::BLOCKS } else { exit }.into();
+            return of_wrong_usage(wrong_usage(&error, &typed, console), is_hook).into();
         }
     };
     let format = if arguments.json.is_some() {
@@ -75,7 +72,13 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Format::People
     };
     let members = arguments.json.unwrap_or_default();
-    let console = Console::new(format, arguments.color, environment.as_ref()).selecting(members);
+    let console = Console::new(format, arguments.color, environment.as_ref());
+    // Before anything is asked of a server: what has happened cannot be asked for again.
+    if let Err(failure) = members::check(&command, &members, &typed) {
+        console.failure(&failure);
+        return of_wrong_usage(failure.exit, is_hook).into();
+    }
+    let console = console.selecting(members);
     let context = Context::new(console, environment, arguments.server).without_pager(arguments.no_pager);
     match run(&context, arguments.command) {
         Ok(exit) => exit.into(),
@@ -88,10 +91,21 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn parse(arguments: Vec<OsString>) -> Result<Arguments, clap::Error> {
+/// The arguments, and the words of the command that they call.
+fn parse(arguments: Vec<OsString>) -> Result<(String, Arguments), clap::Error> {
     let mut command = command_line();
     let matches = command.try_get_matches_from_mut(arguments)?;
-    Arguments::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+    let arguments = Arguments::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+    Ok((members::command_of(&matches), arguments))
+}
+
+/// A hook that is configured wrongly must stop the command, and agents take one code only for that.
+fn of_wrong_usage(exit: ExitStatus, is_hook: bool) -> ExitStatus {
+    if is_hook && exit == ExitStatus::USAGE {
+        ExitStatus::BLOCKS
+    } else {
+        exit
+    }
 }
 
 fn run(context: &Context, command: Command) -> Result<ExitStatus, Failure> {
@@ -202,11 +216,6 @@ fn named_otherwise(below: &str, typed: &str) -> Option<&'static str> {
             "ls" | "list" | "get" | "status" => Some("countersign policy show"),
             _ => None,
         },
-        "approvals" => match typed {
-            "allow" | "approve" | "accept" => Some("countersign approve ID"),
-            "deny" | "reject" | "refuse" => Some("countersign deny ID"),
-            _ => None,
-        },
         "agents" => match typed {
             "muted" => Some("countersign agents mutes"),
             _ => None,
@@ -275,9 +284,6 @@ fn help_of(line: &[String]) -> String {
     words.join(" ")
 }
 
-/// A longer line is not printed once more.
-const LONGEST_LINE: usize = 200;
-
 /// The line with what is known in the place of the word that is not.
 fn corrected(error: &clap::Error, line: &[String]) -> Option<String> {
     let (wrong, right) = [
@@ -297,31 +303,7 @@ fn corrected(error: &clap::Error, line: &[String]) -> Option<String> {
     } else {
         return None;
     };
-    // A secret of the line is not printed.
-    if line.iter().any(|word| word.starts_with("--token")) {
-        return None;
-    }
-    let at = line
-        .iter()
-        .position(|word| word == wrong || word.split('=').any(|part| part == wrong))?;
-    let words = line.iter().enumerate().map(|(number, word)| {
-        if number == at {
-            word.replacen(wrong.as_str(), right, 1)
-        } else {
-            word.clone()
-        }
-    });
-    let words: Vec<String> = std::iter::once("countersign".to_owned()).chain(words).collect();
-    // A guess that is no call by itself would not help: `top` is no `stop`, which needs a reason.
-    if command_line().try_get_matches_from(&words).is_err() {
-        return None;
-    }
-    let line = words
-        .iter()
-        .map(|word| value::quoted(word))
-        .collect::<Vec<_>>()
-        .join(" ");
-    (line.chars().count() <= LONGEST_LINE && !line.chars().any(char::is_control)).then_some(line)
+    corrected::with_word(line, wrong, right)
 }
 
 #[cfg(test)]
@@ -416,7 +398,7 @@ mod tests {
                     .map(OsString::from)
                     .collect(),
             );
-            let arguments = read.unwrap_or_else(|error| panic!("{line:?}: {error}"));
+            let (_, arguments) = read.unwrap_or_else(|error| panic!("{line:?}: {error}"));
             assert!(arguments.json.is_none(), "{line:?}");
             let Command::Exec(args) = arguments.command else {
                 panic!("{line:?}");

@@ -6,7 +6,7 @@ use serde_json::Value;
 use countersign_domain::{AgentId, RunId, SessionKey, intended};
 use countersign_ledger::events::EventType;
 use countersign_policy::command::redaction;
-use countersign_wire::event::EventBody;
+use countersign_wire::{event::EventBody, run::RunBody};
 
 use super::{
     candidates,
@@ -19,12 +19,17 @@ use super::{
     follow, ids,
     layout::{self, Output},
     moment::{self, Period},
+    pager,
     story::Story,
     table::Table,
     value,
 };
 
+/// So many runs are looked up whose beginnings are not among the events.
+const MOST_LOOKED_UP: usize = 20;
+
 /// Show the retained events, or follow new ones
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   countersign events --types exec.denied --since 1h
@@ -33,8 +38,10 @@ use super::{
   countersign events --raw --types exec.finished
   countersign events --follow --run RUN
 
-Events come in the order in which they happened, since they read as a story; --newest-first turns
-it round. --limit shows the newest of those that fit; with --after, the first ones after that event.")]
+The newest come first, as in every list; --oldest-first reads as a story, and so do --follow and
+--after, which go on from an event. --limit shows the newest of those that fit; with --after, the
+first ones after that event. A run is one line, where its first event stands; --wide has ids and
+times in full.")]
 pub(crate) struct EventsArgs {
     /// Stay and show events as they come
     #[arg(long, short)]
@@ -62,11 +69,17 @@ pub(crate) struct EventsArgs {
     /// Show the members of each event instead of sentences
     #[arg(long)]
     raw: bool,
-    /// The newest first, as lists have it
+    /// In the order in which they happened
     #[arg(long, conflicts_with = "follow")]
+    oldest_first: bool,
+    /// The newest first, also with --after
+    #[arg(long, hide = true, conflicts_with_all = ["follow", "oldest_first"])]
     newest_first: bool,
+    /// Show full ids and times with their date and zone
+    #[arg(long)]
+    wide: bool,
     /// Print only the numbers of the events, one a line, as --after takes them
-    #[arg(short, long, value_name = "name", conflicts_with_all = ["raw", "json"], hide_possible_values = true)]
+    #[arg(short, long, value_name = "name", conflicts_with_all = ["raw", "json", "wide"], hide_possible_values = true)]
     output: Option<Output>,
 }
 
@@ -104,16 +117,27 @@ pub(crate) async fn run(context: &Context, args: EventsArgs) -> Result<ExitStatu
         let show = async |event: &Value| printer.show(context.console, event);
         return follow::follow(context, &client, &query, stream, show).await;
     }
+    // What goes on from an event is read in order.
+    let reads_on = args.oldest_first || (after.is_some() && !args.newest_first);
     let is_newest = after.is_none();
     match after {
         Some(after) => query.push(("after", after)),
         None => query.push(("order", "newest".to_owned())),
     }
     let mut events: Vec<Value> = client.list(&["v1", "events"], &query, args.limit).await?;
-    if is_newest != args.newest_first {
+    if let Printer::Sentences(story) = &mut printer {
+        for run in story.unknown_runs(&events).into_iter().take(MOST_LOOKED_UP) {
+            // A run that is gone stays a number.
+            if let Ok(found) = client.get::<RunBody>(&["v1", "runs", &run], &Vec::new()).await {
+                story.call(run, found.agent_id.as_str(), &found.display_text);
+            }
+        }
+    }
+    // A story is told in order, whichever way it is read.
+    if is_newest {
         events.reverse();
     }
-    printer.show_all(context.console, &events)?;
+    printer.show_all(context, &events, reads_on)?;
     Ok(ExitStatus::SUCCESS)
 }
 
@@ -156,7 +180,9 @@ impl Printer {
             (Format::Json, ..) => Self::Json,
             (Format::People, Some(Output::Name), _) => Self::Names,
             (Format::People, None, true) => Self::Raw,
-            (Format::People, None, false) => Self::Sentences(Box::new(Story::new(context.clock.now()))),
+            (Format::People, None, false) => {
+                Self::Sentences(Box::new(Story::new(context.clock.now(), args.wide)))
+            }
         }
     }
 
@@ -172,12 +198,32 @@ impl Printer {
         }
     }
 
-    /// Prints all of them, those of a run together.
-    fn show_all(&mut self, console: Console, events: &[Value]) -> Result<(), Failure> {
-        let Self::Sentences(story) = self else {
-            return events.iter().try_for_each(|event| self.show(console, event));
+    /// Prints all of them, which are in the order in which they happened; those of a run together.
+    fn show_all(&mut self, context: &Context, events: &[Value], oldest_first: bool) -> Result<(), Failure> {
+        let mut lines = match self {
+            // Documents go through no pager.
+            Self::Json => {
+                let show = |event: &Value| context.console.json_line(event);
+                return if oldest_first {
+                    events.iter().try_for_each(show)
+                } else {
+                    events.iter().rev().try_for_each(show)
+                };
+            }
+            Self::Raw => events.iter().map(line).collect(),
+            Self::Names => {
+                let numbers = events.iter().filter_map(|event| event.get("seq"));
+                numbers.map(value::spelled).collect()
+            }
+            Self::Sentences(story) => story.told(events),
         };
-        story.told(events).iter().try_for_each(|line| console.line(line))
+        if lines.is_empty() {
+            context.console.note("no events");
+        }
+        if !oldest_first {
+            lines.reverse();
+        }
+        pager::print(context, &lines)
     }
 }
 

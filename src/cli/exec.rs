@@ -426,6 +426,9 @@ pub(super) fn show_pending(context: &Context, pending: &Pending) {
         // Alone on its line, so that a terminal opens it and a person can copy it.
         context.console.note(&value::visible(url));
     }
+    if let Some(url) = &pending.status_url {
+        context.console.note(&format!("status: {}", value::visible(url)));
+    }
     context.console.hint(&format!("countersign approve {slug}"));
     context.console.hint(&format!("countersign deny {slug}"));
 }

@@ -19,7 +19,7 @@ use super::{
     context::Context,
     exit::ExitStatus,
     failure::Failure,
-    moment,
+    ids, moment,
     table::Table,
     value, width,
 };
@@ -121,7 +121,7 @@ pub(crate) fn call_of(run: &RunBody) -> Option<Value> {
 }
 
 /// What an explanation and a denial end with: the commands that would let the call run unasked, and the one that would
-/// refuse it for good. Where nothing would let it run, the one command that helps, or a sentence that says so.
+/// refuse it for good. Where one of them makes no sense, a sentence says so, with the command that helps instead.
 fn ways_out(explained: &ExplanationBody, analysis: &AnalysisBody) -> Vec<String> {
     let is_denied = explained.outcome == "deny";
     let reason = explained.reason.as_deref().unwrap_or_default();
@@ -144,14 +144,75 @@ fn ways_out(explained: &ExplanationBody, analysis: &AnalysisBody) -> Vec<String>
                 what_stands_against(explained, analysis)
             ));
         }
+        (None, "deny") if lines.is_empty() => lines.extend(what_to_change(explained, analysis)),
         _ => {}
     }
-    if let Some(refuse) = &explained.to_refuse {
-        let program = refuse.rsplit(' ').next().unwrap_or_default();
-        lines.push(format!("to refuse it for good: {refuse}"));
-        lines.push(format!("(that refuses every command of {program})"));
+    match &explained.to_refuse {
+        Some(refuse) => {
+            let program = refuse.rsplit(' ').next().unwrap_or_default();
+            lines.push(format!("to refuse it for good: {refuse}"));
+            lines.push(format!("(that refuses every command of {program})"));
+        }
+        None => lines.extend(why_no_rule(explained).map(|why| format!("({why})"))),
     }
     lines.iter().map(|line| value::visible(line)).collect()
+}
+
+/// What changes a denial that the server names no command for.
+fn what_to_change(explained: &ExplanationBody, analysis: &AnalysisBody) -> Option<String> {
+    let reason = explained.reason.as_deref().unwrap_or_default();
+    Some(match reason {
+        // The server names the rule by its id only to who may read the policy; the denial says its pattern to all.
+        "denylist" => {
+            let rule = denied_by(&analysis.segments);
+            let rule = rule.filter(|pattern| value::visible(pattern) == *pattern);
+            match rule {
+                Some(pattern) => {
+                    // A program can be called like an option.
+                    let dashes = if pattern.starts_with('-') { "-- " } else { "" };
+                    let pattern = value::quoted(pattern);
+                    format!("to change it: countersign denylist remove {dashes}{pattern}")
+                }
+                None => format!(
+                    "to see the rule: countersign denylist list --agent {}",
+                    explained.agent_id
+                ),
+            }
+        }
+        "security-deny" => "to change it: make the call without --security deny".to_owned(),
+        "allowlist-miss" => format!(
+            "no entry of the allowlist can let it run: {}",
+            what_stands_against(explained, analysis)
+        ),
+        "preflight" => "change the script: no setting lets it run as it is".to_owned(),
+        "node-refused" | "approval-required" => match &explained.node_id {
+            Some(node) => format!(
+                "to see why: countersign nodes show {}",
+                ids::short_of_target(node)
+            ),
+            None => return None,
+        },
+        _ => return None,
+    })
+}
+
+/// The pattern of the deny rule that refuses one of these.
+fn denied_by(segments: &[SegmentBody]) -> Option<&str> {
+    segments.iter().find_map(|segment| {
+        let MatchBody { kind, pattern, .. } = &segment.matched;
+        let own = pattern.as_deref().filter(|_| kind == "denylist");
+        own.or_else(|| denied_by(segment.segments.as_deref()?))
+    })
+}
+
+/// Why there is no command that would refuse a call for good.
+fn why_no_rule(explained: &ExplanationBody) -> Option<&'static str> {
+    match explained.reason.as_deref().unwrap_or_default() {
+        "denylist" => Some("that deny rule refuses it for good already"),
+        "document-refused" => Some("no rule can be stored before the approvals document is repaired"),
+        "invalid-request" | "blocked-env" | "stopped" => None,
+        _ => Some("no deny rule can name its program, which is known only when it runs"),
+    }
 }
 
 /// Why nothing can be stored that would cover a call.

@@ -9,7 +9,11 @@ use countersign_wire::{
     words::Scope,
 };
 
-use super::{exit::ExitStatus, value};
+use super::{
+    exit::ExitStatus,
+    short_id::{self, Candidate},
+    value,
+};
 
 /// Begins a line that says what helps, where that is no command.
 const ADVICE: &str = "note: ";
@@ -34,16 +38,22 @@ pub(crate) struct Failure {
     pub(crate) problem: Option<Value>,
 }
 
-/// Lines below a denial; apart, since few failures have them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct WaysOut(Vec<String>);
+/// Lines below what happened; apart, since few failures have them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct WaysOut {
+    /// What a name could mean, before the hint.
+    candidates: Vec<Candidate>,
+    /// How many more there are.
+    more: u64,
+    lines: Vec<String>,
+}
 
 impl Failure {
     /// A failure with exit code 1.
     pub(crate) fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             code: code.into(),
-            message: message.into(),
+            message: in_words(message.into()),
             hint: None,
             ways_out: None,
             exit: ExitStatus::FAILURE,
@@ -85,13 +95,43 @@ impl Failure {
         let says = |command: &str| lines.iter().any(|line| line.contains(command));
         let is_said = |hint: &String| says(hint) || hint.starts_with(ADDS_ENTRY) && says(ADDS_ENTRY);
         self.hint = self.hint.filter(|hint| !is_said(hint));
-        self.ways_out = (!lines.is_empty()).then(|| Box::new(WaysOut(lines)));
+        self.ways_out = (!lines.is_empty()).then(|| {
+            Box::new(WaysOut {
+                lines,
+                ..WaysOut::default()
+            })
+        });
         self
+    }
+
+    /// The same failure with what the name could mean, a line each.
+    pub(crate) fn with_candidates(mut self, candidates: Vec<Candidate>, more: u64) -> Self {
+        let lines = self.ways_out.take().map(|ways| ways.lines).unwrap_or_default();
+        self.ways_out = Some(Box::new(WaysOut {
+            candidates,
+            more,
+            lines,
+        }));
+        self
+    }
+
+    /// The ids that the name could mean, and how many more there are, as a server told them.
+    pub(crate) fn candidates(&self) -> (Vec<&str>, u64) {
+        match &self.ways_out {
+            Some(ways) => (
+                ways.candidates.iter().map(|known| known.id.as_str()).collect(),
+                ways.more,
+            ),
+            None => (Vec::new(), 0),
+        }
     }
 
     /// The same failure with what helps where no command does.
     pub(crate) fn advice(mut self, advice: &str) -> Self {
-        self.ways_out = Some(Box::new(WaysOut(vec![format!("{ADVICE}{advice}")])));
+        self.ways_out
+            .get_or_insert_default()
+            .lines
+            .push(format!("{ADVICE}{advice}"));
         self
     }
 
@@ -119,6 +159,8 @@ impl Failure {
             hint,
             required_scope,
             ids,
+            candidates,
+            more,
             ..
         } = problem;
         let code = if code.is_empty() {
@@ -141,16 +183,22 @@ impl Failure {
                 message = format!("{message}; {path}: {detail}");
             }
         }
-        for id in ids.into_iter().flatten() {
-            message = format!("{message}; {id}");
-        }
-        Self {
+        let ids = ids.into_iter().flatten().map(|id| (id, String::new()));
+        let nodes = candidates.into_iter().flatten();
+        let nodes = nodes.map(|node| (node.node_id, node.display_name.unwrap_or_default()));
+        let candidates = short_id::candidates(ids.chain(nodes).collect());
+        let failure = Self {
             hint: hint
                 .map(|hint| value::visible(&hint))
                 .or_else(|| default_hint(code, required_scope)),
             run_id: run_id.map(String::from),
             problem: document,
             ..Self::new(code, value::visible(&message)).exit(ExitStatus::of_problem(status, code))
+        };
+        if candidates.is_empty() {
+            failure
+        } else {
+            failure.with_candidates(candidates, more.unwrap_or_default())
         }
     }
 }
@@ -168,14 +216,39 @@ impl Failure {
                 members.insert("hint".to_owned(), json!(hint));
             }
             // Advice is part of what happened; the other lines are the explanation's.
-            let lines = self.ways_out.iter().flat_map(|ways| &ways.0);
+            let lines = self.ways_out.iter().flat_map(|ways| &ways.lines);
             let advice = lines.filter_map(|line| line.strip_prefix(ADVICE));
             for advice in advice {
                 members.insert("advice".to_owned(), json!(advice));
             }
+            let (ids, more) = self.candidates();
+            let is_told = ["ids", "candidates"]
+                .iter()
+                .any(|name| members.contains_key(*name));
+            if !ids.is_empty() && !is_told {
+                members.insert("ids".to_owned(), json!(ids));
+                members.extend((more > 0).then(|| ("more".to_owned(), json!(more))));
+            }
         }
         document
     }
+}
+
+/// How the standard library ends what the operating system said.
+const NUMBERED: &str = " (os error ";
+
+/// The text without the numbers of errors, which say nothing to people.
+fn in_words(text: String) -> String {
+    let Some((before, rest)) = text.split_once(NUMBERED) else {
+        return text;
+    };
+    let Some((number, after)) = rest.split_once(')') else {
+        return text;
+    };
+    if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
+        return text;
+    }
+    format!("{before}{}", in_words(after.to_owned()))
 }
 
 /// The hint for problems that carry none of their own.
@@ -198,10 +271,18 @@ fn default_hint(code: &str, required_scope: Option<Scope>) -> Option<String> {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "error[{}]: {}", self.code, value::visible(&self.message))?;
+        if let Some(ways) = &self.ways_out {
+            for Candidate { shown, .. } in &ways.candidates {
+                write!(f, "\n  {}", value::visible(shown))?;
+            }
+            if ways.more > 0 {
+                write!(f, "\n  and {} more", ways.more)?;
+            }
+        }
         if let Some(hint) = &self.hint {
             write!(f, "\nhint: {}", value::visible(hint))?;
         }
-        for line in self.ways_out.iter().flat_map(|ways| &ways.0) {
+        for line in self.ways_out.iter().flat_map(|ways| &ways.lines) {
             write!(f, "\n{}", value::visible(line))?;
         }
         Ok(())
@@ -238,6 +319,20 @@ mod tests {
             "error[exec-denied]: allowlist-miss: not covered\nhint: countersign allowlist add /usr/bin/git"
         );
         assert_eq!(failure.exit, ExitStatus::DENIED);
+    }
+
+    #[test]
+    fn an_error_of_the_system_has_no_number() {
+        let text = |message: &str| Failure::new("io", message).message;
+        assert_eq!(
+            text("cannot write to /x: No such file or directory (os error 2); y (os error 13)"),
+            "cannot write to /x: No such file or directory; y"
+        );
+        let failure = Failure::from(std::io::Error::from_raw_os_error(28));
+        assert_eq!(failure.message, "No space left on device");
+        for odd in ["a (os error )", "a (os error 2", "a (os error x)"] {
+            assert_eq!(text(odd), odd);
+        }
     }
 
     #[test]

@@ -49,6 +49,11 @@ impl Layout {
         self.output == Some(Output::Name)
     }
 
+    /// Whether all of each item is shown.
+    pub(crate) fn is_wide(self) -> bool {
+        self.wide
+    }
+
     /// The title of a column of times, as they are shown.
     pub(crate) fn title(self, otherwise: &'static str, wide: &'static str) -> &'static str {
         if self.wide { wide } else { otherwise }

@@ -48,10 +48,12 @@ mod token;
 mod candidates;
 mod check_gateway;
 mod completions;
+mod corrected;
 mod doctor;
 mod help;
 mod in_force;
 mod man;
+mod members;
 mod openapi;
 mod version;
 mod width;
@@ -80,6 +82,7 @@ mod failure;
 mod qr;
 mod question;
 mod selection;
+mod short_id;
 mod table;
 mod terminal_text;
 mod tone;
@@ -96,4 +99,11 @@ pub fn expect_usage(words: &[String]) -> Result<(), String> {
     let called = std::iter::once("countersign").chain(words.iter().map(String::as_str));
     let read = <arguments::Arguments as clap::Parser>::try_parse_from(called);
     read.map(drop).map_err(|error| error.to_string())
+}
+
+/// The members of JSON that the command with these words can print, as `runs list` or `exec --explain`.
+#[cfg(feature = "test-hooks")]
+#[must_use]
+pub fn members_of(command: &str) -> Vec<String> {
+    members::known(command)
 }

@@ -84,6 +84,18 @@ impl Period {
     pub(crate) fn newest<T>(
         self,
         now: UnixMillis,
+        items: Vec<T>,
+        time: impl Fn(&T) -> Option<UnixMillis>,
+    ) -> Vec<T> {
+        let mut items = self.within(now, items, &time);
+        items.sort_by_key(|item| Reverse(time(item)));
+        items
+    }
+
+    /// Those of this period, in their order. What has no time is of none.
+    pub(crate) fn within<T>(
+        self,
+        now: UnixMillis,
         mut items: Vec<T>,
         time: impl Fn(&T) -> Option<UnixMillis>,
     ) -> Vec<T> {
@@ -95,7 +107,6 @@ impl Period {
                 })
             });
         }
-        items.sort_by_key(|item| Reverse(time(item)));
         items
     }
 

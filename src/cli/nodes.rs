@@ -5,6 +5,7 @@ use std::ops::Deref;
 use serde_json::json;
 
 use countersign_domain::PairingKind;
+use countersign_policy::node_select::MIN_PART;
 use countersign_wire::node::{DecisionBody, NodeBody, PairingBody, PairingDecision};
 
 use super::{
@@ -15,18 +16,17 @@ use super::{
     discover::Role,
     exit::ExitStatus,
     failure::Failure,
+    ids,
     layout::Listing,
     moment, state,
     table::Table,
     value,
 };
 
-/// A beginning of a node id that is shorter than this names nobody.
-const SHORTEST_PREFIX: usize = 6;
-/// The same for requests, whose ids are shorter-lived and shown whole.
-const SHORTEST_REQUEST_PREFIX: usize = 4;
-/// How much of a node id the list shows: enough for a prefix, and nobody compares 64 characters.
-const SHOWN_ID: usize = 12;
+/// A part of the id of a request that is shorter than this names none: they are few, and live shortly.
+const SHORTEST_REQUEST_PART: usize = 4;
+/// A node id has as many characters.
+const WHOLE_ID: usize = 64;
 
 /// See the nodes, and decide which machines become one
 #[derive(Debug, clap::Subcommand)]
@@ -37,7 +37,7 @@ const SHOWN_ID: usize = 12;
   countersign nodes rename build-box 'Build box'
   countersign nodes remove build-box
 
-A NODE is its id, a unique beginning of it (6 characters or more), its name or its address.
+A NODE is its id, a unique beginning or end of it (6 characters or more), its name or its address.
 Approving a request lets the device connect, and be sent the commands that the request lists. A
 node that offers more of them later asks again.")]
 pub(crate) enum NodesCommand {
@@ -64,14 +64,14 @@ pub(crate) enum NodesCommand {
   countersign nodes pairings
   countersign nodes approve 4f1c9a52")]
     Approve {
-        /// The request's id, or a unique beginning of it
+        /// The request's id, or a unique beginning or end of it
         request: String,
     },
     /// Turn a pairing request down
     #[command(after_help = "Examples:
   countersign nodes reject 4f1c9a52")]
     Reject {
-        /// The request's id, or a unique beginning of it
+        /// The request's id, or a unique beginning or end of it
         request: String,
     },
     /// Give a node another name
@@ -136,7 +136,7 @@ async fn list(
     .with_states("STATE", state::tone);
     for node in &items {
         table.row([
-            &layout.either(&node.node_id, short(&node.node_id)),
+            &layout.id(&node.node_id),
             text(node.display_name.as_ref()),
             state_of(node),
             text(node.platform.as_ref()),
@@ -186,23 +186,43 @@ async fn pairings(
     if context.console.format() == Format::Json {
         return context.console.document(&json!({ "items": items }));
     }
-    let mut table = Table::new(&[
-        "REQUEST", "WANTS", "NODE", "NAME", "PLATFORM", "ADDRESS", "SINCE", "COMMANDS",
-    ]);
+    // What a request is for and who sends it decide; the rest is for `--wide`.
+    let mut table = if layout.is_wide() {
+        Table::new(&[
+            "REQUEST", "WANTS", "NODE", "NAME", "PLATFORM", "ADDRESS", "SINCE", "COMMANDS",
+        ])
+    } else {
+        Table::new(&["REQUEST", "WANTS", "NODE", "ADDRESS", "SINCE", "COMMANDS"]).keeping("WANTS")
+    };
     for request in &items {
-        table.row([
-            request.request_id.as_str(),
-            wish(request),
-            &layout.either(&request.node_id, short(&request.node_id)),
-            text(request.display_name.as_ref()),
-            text(request.platform.as_ref()),
-            &value::shown(request.remote_ip),
-            &layout.time(context, request.requested_at_ms),
-            &value::joined(&request.commands),
-        ]);
+        let id = layout.id(&request.request_id);
+        let address = value::shown(request.remote_ip);
+        let since = layout.time(context, request.requested_at_ms);
+        let commands = value::joined(&request.commands);
+        let name = text(request.display_name.as_ref());
+        if layout.is_wide() {
+            let platform = text(request.platform.as_ref());
+            table.row([
+                &id,
+                wish(request),
+                &request.node_id,
+                name,
+                platform,
+                &address,
+                &since,
+                &commands,
+            ]);
+        } else {
+            let node = if name.is_empty() {
+                ids::short_of_target(&request.node_id)
+            } else {
+                name
+            };
+            table.row([&id, wish(request), node, &address, &since, &commands]);
+        }
     }
     if let Some(first) = items.first().filter(|_first| !layout.is_names()) {
-        let id = value::visible(&first.request_id);
+        let id = value::visible(&layout.id(&first.request_id));
         context.console.hint(&format!(
             "countersign nodes approve {}   (or reject)",
             value::quoted(&id)
@@ -253,7 +273,7 @@ async fn rename(context: &Context, client: &Client, wanted: &str, name: &str) ->
         Format::Json => context.console.document(&renamed.raw),
         Format::People => context.console.line(&format!(
             "{} is now called {}",
-            value::visible(short(&node.node_id)),
+            value::visible(ids::short_of_target(&node.node_id)),
             value::visible(text(renamed.display_name.as_ref()))
         )),
     }
@@ -283,6 +303,14 @@ async fn requests(client: &Client) -> Result<Vec<Answer<PairingBody>>, Failure> 
         .await
 }
 
+/// The id of the node that is meant. One that is not paired any more is named by its id in full.
+pub(super) async fn node_id(client: &Client, wanted: String) -> Result<String, Failure> {
+    if wanted.len() == WHOLE_ID {
+        return Ok(wanted);
+    }
+    Ok(find_node(client, &wanted).await?.node_id.clone())
+}
+
 async fn find_node(client: &Client, wanted: &str) -> Result<Answer<NodeBody>, Failure> {
     pick_node(&nodes(client).await?, wanted).cloned()
 }
@@ -297,7 +325,10 @@ fn pick_node<'a, N: Deref<Target = NodeBody>>(nodes: &'a [N], wanted: &str) -> R
             !name.is_empty() && name == plain(wanted)
         },
         &|node| value::shown(node.remote_ip) == wanted && !wanted.is_empty(),
-        &|node| wanted.len() >= SHORTEST_PREFIX && node.node_id.starts_with(wanted),
+        &|node| {
+            let part = wanted.to_ascii_lowercase();
+            part.len() >= MIN_PART && (node.node_id.starts_with(&part) || node.node_id.ends_with(&part))
+        },
     ];
     for rule in rules {
         let found: Vec<&N> = nodes.iter().filter(|node| rule(node)).collect();
@@ -305,45 +336,71 @@ fn pick_node<'a, N: Deref<Target = NodeBody>>(nodes: &'a [N], wanted: &str) -> R
             [] => {}
             [only] => return Ok(only),
             several => {
-                let ids: Vec<&str> = several.iter().map(|node| short(&node.node_id)).collect();
-                return Err(Failure::new(
-                    "node-ambiguous",
-                    format!("{} names several nodes", value::visible(wanted)),
-                )
-                .advice(&format!("name one by its id: {}", ids.join(", "))));
+                let what = |node: &NodeBody| {
+                    let platform = text(node.platform.as_ref());
+                    let name = text(node.display_name.as_ref());
+                    format!("{name} {platform} ({})", state_of(node))
+                };
+                let named = several.iter().map(|node| (node.node_id.clone(), what(node)));
+                let several = format!("{} means several nodes", value::visible(wanted));
+                return Err(ids::ambiguous("node-ambiguous", &several, named.collect()));
             }
         }
     }
+    let is_short = wanted.len() < MIN_PART && wanted.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let short = if is_short {
+        "; of an id give 6 characters or more"
+    } else {
+        ""
+    };
     Err(Failure::new(
         "node-not-found",
-        format!("no node matches {}", value::visible(wanted)),
+        format!("no node matches {}{short}", value::visible(wanted)),
     )
     .hint("countersign nodes list"))
 }
 
-/// The request with this id, or this beginning of it. Never by a name: the node that asks chooses that.
+/// The request with this id, or this beginning or end of it. Never by a name: the node that asks chooses that.
 fn pick_request<R: Deref<Target = PairingBody>>(mut requests: Vec<R>, wanted: &str) -> Result<R, Failure> {
     if let Some(exact) = requests.iter().position(|request| request.request_id == wanted) {
         return Ok(requests.swap_remove(exact));
     }
-    let long_enough = wanted.len() >= SHORTEST_REQUEST_PREFIX;
-    let mut found = requests
-        .into_iter()
-        .filter(|request| long_enough && request.request_id.starts_with(wanted));
-    match (found.next(), found.next()) {
-        (Some(only), None) => Ok(only),
-        (Some(_), Some(_)) => Err(Failure::new(
-            "request-ambiguous",
-            format!("several requests begin with {}", value::visible(wanted)),
-        )
-        .hint("countersign nodes pairings   (give more characters of the id)")),
+    if wanted.len() < SHORTEST_REQUEST_PART {
+        let text = format!(
+            "{} is too short: give {SHORTEST_REQUEST_PART} characters of the request's id or more",
+            value::visible(wanted)
+        );
+        return Err(Failure::usage(text).hint(PAIRINGS));
+    }
+    let fits = |request: &R| request.request_id.starts_with(wanted) || request.request_id.ends_with(wanted);
+    let mut found: Vec<R> = requests.into_iter().filter(fits).collect();
+    match (found.pop(), found.is_empty()) {
+        (Some(only), true) => Ok(only),
+        (Some(last), false) => {
+            found.push(last);
+            let named = found.iter().map(|request| {
+                let whose = named(&request.node_id, request.display_name.as_ref());
+                (
+                    request.request_id.clone(),
+                    format!("{whose} wants {}", wish(request)),
+                )
+            });
+            let several = format!(
+                "{} begins or ends the ids of several requests; give more of it",
+                value::visible(wanted)
+            );
+            Err(ids::ambiguous("request-ambiguous", &several, named.collect()).hint(PAIRINGS))
+        }
         (None, _) => Err(Failure::new(
             "not-found",
             format!("no pairing request matches {}", value::visible(wanted)),
         )
-        .hint("countersign nodes pairings")),
+        .hint(PAIRINGS)),
     }
 }
+
+/// Shows the requests that there are.
+const PAIRINGS: &str = "countersign nodes pairings";
 
 fn state_of(node: &NodeBody) -> &'static str {
     match (node.connected, node.paired) {
@@ -367,17 +424,13 @@ fn wish(request: &PairingBody) -> &'static str {
 /// A node or request by its name and the beginning of its id.
 fn named(node_id: &str, display_name: Option<&String>) -> String {
     match text(display_name) {
-        "" => short(node_id).to_owned(),
-        name => format!("{name} ({})", short(node_id)),
+        "" => ids::short_of_target(node_id).to_owned(),
+        name => format!("{name} ({})", ids::short_of_target(node_id)),
     }
 }
 
 fn text(text: Option<&String>) -> &str {
     text.map(String::as_str).unwrap_or_default()
-}
-
-fn short(id: &str) -> &str {
-    id.get(..SHOWN_ID).unwrap_or(id)
 }
 
 #[cfg(test)]
@@ -403,10 +456,10 @@ mod tests {
         };
         let check = |wanted: &str, expected: Result<char, &str>| {
             let expected = expected
-                .map(|id| id.to_string().repeat(SHOWN_ID))
+                .map(|id| id.to_string().repeat(WHOLE_ID))
                 .map_err(str::to_owned);
             let all = all();
-            let picked = pick_node(&all, wanted).map(|found| short(&found.node_id).to_owned());
+            let picked = pick_node(&all, wanted).map(|found| found.node_id.clone());
             assert_eq!(picked.map_err(|failure| failure.code), expected, "{wanted}");
         };
         check(&"a".repeat(64), Ok('a'));
@@ -418,6 +471,25 @@ mod tests {
         check("192.0.2.2", Err("node-ambiguous"));
         check("", Err("node-not-found"));
         check("aaaaaa", Ok('d'));
+        check("AAAAAAA", Ok('a'));
+    }
+
+    #[test]
+    fn an_ambiguous_name_lists_the_nodes_and_a_short_one_says_so() {
+        let mut nodes = [node('b', "laptop", "192.0.2.2"), node('c', "laptop", "192.0.2.2")];
+        nodes[1].body.node_id.replace_range(58.., "abcdef");
+        assert_eq!(pick_node(&nodes, "abcdef").unwrap().node_id, nodes[1].node_id);
+        let several = pick_node(&nodes, "laptop").unwrap_err().to_string();
+        assert_eq!(
+            several,
+            "error[node-ambiguous]: laptop means several nodes\n\
+             \x20 bbbbbbbb  laptop  (offline)\n\
+             \x20 cccccccc  laptop  (offline)"
+        );
+        let short = pick_node(&nodes, "bbbbb").unwrap_err().to_string();
+        assert!(short.contains("of an id give 6 characters or more"), "{short}");
+        let unknown = pick_node(&nodes, "moon").unwrap_err().to_string();
+        assert!(!unknown.contains("6 characters"), "{unknown}");
     }
 
     #[test]
@@ -438,7 +510,8 @@ mod tests {
         };
         check("4f1c-1", Ok("4f1c-1"));
         check("9a00", Ok("9a00-3"));
-        check("9a0", Err("not-found"));
+        check("9a0", Err("usage"));
+        check("00-3", Ok("9a00-3"));
         check("4f1c", Err("request-ambiguous"));
         check("build-box", Err("not-found"));
     }

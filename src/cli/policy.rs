@@ -259,7 +259,12 @@ async fn show(context: &Context, client: &Client, args: ShowArgs) -> Result<Exit
         return Ok(ExitStatus::SUCCESS);
     }
     let policy: EffectiveBody = read(policy)?;
-    context.console.table(&table(&policy), "")?;
+    let (table, weaker) = tables(&policy);
+    context.console.table(&table, "")?;
+    if !weaker.is_empty() {
+        context.console.line("\nWhat other layers say:")?;
+        context.console.table(&weaker, "")?;
+    }
     let document = &policy.document;
     if document.status == "refused" {
         let (reason, pointer) = (document.reason.as_deref(), document.pointer.as_deref());
@@ -287,34 +292,48 @@ async fn show(context: &Context, client: &Client, args: ShowArgs) -> Result<Exit
 /// So much of a hash tells documents apart.
 const SHOWN_HASH: usize = 16;
 
-fn table(policy: &EffectiveBody) -> Table {
-    let mut table = Table::new(&["RULE", "VALUE", "LAYERS", "SET BY"]);
+/// What is in effect, and what weaker layers say.
+fn tables(policy: &EffectiveBody) -> (Table, Table) {
+    let mut table = Table::new(&["RULE", "VALUE", "SET BY"]).keeping("VALUE");
+    let mut weaker = Table::new(&["RULE", "LAYER", "VALUE", "SET BY"])
+        .keeping("LAYER")
+        .keeping("VALUE");
     table.row(["agentId", policy.agent_id.as_str()]);
     table.row(["sessionKey", policy.session_key.as_str()]);
-    rule(&mut table, "host", &policy.host);
+    rule((&mut table, &mut weaker), "host", &policy.host);
     if let Some(node) = &policy.node {
-        rule(&mut table, "node", node);
+        rule((&mut table, &mut weaker), "node", node);
     }
-    rule(&mut table, "security", &policy.security);
-    rule(&mut table, "ask", &policy.ask);
-    rule(&mut table, "askFallback", &policy.ask_fallback);
-    rule(&mut table, "autoAllowSkills", &policy.auto_allow_skills);
-    rule(&mut table, "strictInlineEval", &policy.strict_inline_eval);
-    rule(&mut table, "strictDelegation", &policy.strict_delegation);
-    rule(&mut table, "onMiss", &policy.on_miss);
+    rule((&mut table, &mut weaker), "security", &policy.security);
+    rule((&mut table, &mut weaker), "ask", &policy.ask);
+    rule((&mut table, &mut weaker), "askFallback", &policy.ask_fallback);
+    for (name, switch) in [
+        ("autoAllowSkills", &policy.auto_allow_skills),
+        ("strictInlineEval", &policy.strict_inline_eval),
+        ("strictDelegation", &policy.strict_delegation),
+    ] {
+        rule((&mut table, &mut weaker), name, switch);
+    }
+    rule((&mut table, &mut weaker), "onMiss", &policy.on_miss);
     table.row(["approvalsApply", &policy.approvals_apply.to_string()]);
-    // All of the hash is in `--json`; it would take the room of the layers.
+    // All of the hash is in `--json`.
     let hash = value::shortened(&policy.document.hash, SHOWN_HASH);
-    table.row(["document", &policy.document.status, "", &hash]);
-    table
+    table.row(["document", &policy.document.status, &hash]);
+    (table, weaker)
 }
 
-/// A value with all layers that spoke, strongest last: `default=deny global=allowlist`.
-fn rule<T: Display, L: Display>(table: &mut Table, name: &str, rule: &ValueBody<T, L>) {
-    let said = |said: &LayerBody<L>| format!("{}={}", said.layer, said.value);
-    let layers: Vec<String> = rule.layers.iter().map(said).collect();
-    // What won stands last, where there is room for it.
-    table.row([name, &rule.value.to_string(), &layers.join(" "), &rule.source]);
+/// A value and where it comes from; below, the layers that spoke and did not decide, each on a row.
+fn rule<T: Display, L: Display>(
+    (table, weaker): (&mut Table, &mut Table),
+    name: &str,
+    rule: &ValueBody<T, L>,
+) {
+    table.row([name, &rule.value.to_string(), &rule.source]);
+    let last = rule.layers.len().saturating_sub(1);
+    for LayerBody { layer, value, source } in rule.layers.iter().take(last) {
+        let source = source.as_deref().unwrap_or_default();
+        weaker.row([name, &layer.to_string(), &value.to_string(), source]);
+    }
 }
 
 #[cfg(test)]
@@ -326,16 +345,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_rule_shows_value_source_and_layers() {
+    fn each_rule_shows_value_and_source_and_what_weaker_layers_say() {
         let security: ValueBody<Security> =
             read(json!({"value": "allowlist", "source": "tools.exec.security",
             "layers": [{"layer": "default", "value": "deny"}, {"layer": "global", "value": "allowlist"}]}))
             .unwrap();
-        let mut table = Table::without_header();
-        rule(&mut table, "security", &security);
-        assert_eq!(
-            table.lines(),
-            ["security  allowlist  default=deny global=allowlist  tools.exec.security"]
-        );
+        let (mut table, mut weaker) = (Table::without_header(), Table::without_header());
+        rule((&mut table, &mut weaker), "security", &security);
+        assert_eq!(table.lines(), ["security  allowlist  tools.exec.security"]);
+        assert_eq!(weaker.lines(), ["security  default  deny"]);
     }
 }

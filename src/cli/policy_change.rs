@@ -151,11 +151,56 @@ pub(crate) async fn set(context: &Context, client: &Client, args: SetArgs) -> Re
         };
     }
     changes.retain(|change| change.is != change.becomes);
+    let held_before = Held::now(client).await;
     let policy = client.put(&path, &Value::Object(after), tag.as_deref()).await?;
-    match context.console.format() {
-        Format::Json => context.console.document(&policy),
-        Format::People => show(context, &changes),
+    if context.console.format() == Format::Json {
+        return context.console.document(&policy);
     }
+    show(context, &changes)?;
+    if changes.is_empty() {
+        return Ok(());
+    }
+    show_effect(context, Held::now(client).await.is_wider_than(&held_before))
+}
+
+/// What waits for an admin, as far as it would newly allow something.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Held(BTreeSet<String>);
+
+impl Held {
+    /// What waits now; nothing where this token may not know.
+    pub(super) async fn now(client: &Client) -> Self {
+        let effective = client.get(&["v1", "policy", "effective"], &Vec::new()).await;
+        effective.map_or_else(|_unknown| Self::default(), Self::of)
+    }
+
+    fn of(effective: EffectiveBody) -> Self {
+        let edits = [effective.document.held, effective.config_held];
+        Self(edits.into_iter().flatten().flat_map(|held| held.allows).collect())
+    }
+
+    /// Whether something is held that was not before.
+    pub(super) fn is_wider_than(&self, before: &Self) -> bool {
+        !self.0.is_subset(&before.0)
+    }
+}
+
+/// Says whether a change counts, and what makes one count that does not.
+fn show_effect(context: &Context, is_held: bool) -> Result<(), Failure> {
+    if !is_held {
+        return context.console.line("changed, in force");
+    }
+    context
+        .console
+        .line("changed, held: what it would newly allow waits for an admin; what it forbids is in force")?;
+    for hint in [
+        "countersign policy diff   (shows it)",
+        "countersign policy accept   (lets it take effect)",
+        "countersign policy reject   (undoes it)",
+    ] {
+        context.console.hint(hint);
+    }
+    Ok(())
 }
 
 fn to_value<T: Serialize>(setting: Setting<T>) -> Option<Value> {
@@ -176,8 +221,10 @@ pub(crate) async fn preset(context: &Context, client: &Client, args: PresetArgs)
     query.extend(agent.iter().map(|agent| ("agentId", agent.to_string())));
     let effective: EffectiveBody = client.get(&["v1", "policy", "effective"], &query).await?;
     let changes = preset_changes(&effective, name, agent.as_ref());
+    let held_before = Held::of(effective);
     let agent_id = agent.clone();
     let own_keys;
+    let mut is_held = false;
     if dry_run {
         own_keys = own_keys_now(client, agent.as_ref()).await?;
     } else {
@@ -193,15 +240,22 @@ pub(crate) async fn preset(context: &Context, client: &Client, args: PresetArgs)
             context.console.note(&format!("warning: {message}"));
         }
         own_keys = applied.own_keys;
+        let held = Held::now(client).await;
+        // The same once more changes nothing of what waits.
+        is_held = held.is_wider_than(&held_before) || (!applied.changed && !held.0.is_empty());
     }
     if context.console.format() == Format::Json {
         let changes: Vec<Value> = changes
             .iter()
             .map(|change| json!({"file": change.file, "key": change.key, "is": change.is, "becomes": change.becomes}))
             .collect();
-        return context
-            .console
-            .document(&json!({"name": name, "applied": !dry_run, "changes": changes, "ownKeys": own_keys}));
+        let mut document =
+            json!({"name": name, "applied": !dry_run, "changes": changes, "ownKeys": own_keys});
+        if let Some(members) = document.as_object_mut().filter(|_| !dry_run) {
+            let effect = if is_held { "held" } else { "in-force" };
+            members.insert("effect".to_owned(), json!(effect));
+        }
+        return context.console.document(&document);
     }
     show(context, &changes)?;
     let becomes = if dry_run && every_agent {
@@ -214,6 +268,9 @@ pub(crate) async fn preset(context: &Context, client: &Client, args: PresetArgs)
         context.console.note("nothing was changed");
     }
     if !dry_run && !changes.is_empty() {
+        show_effect(context, is_held)?;
+    }
+    if !dry_run && !changes.is_empty() && !is_held {
         match undo(&changes, agent_id.as_ref()) {
             Some(undo) => context.console.hint(&undo),
             None => context

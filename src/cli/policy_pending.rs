@@ -215,7 +215,14 @@ pub(crate) async fn history(
         return Ok(ExitStatus::SUCCESS);
     }
     let mut table = Table::new(&["SEQ", "TIME", "WHO", "WHAT"]);
-    for record in &records {
+    // A change of keys has a record of what it was and one of the event, one after the other.
+    let is_told = |record: &AuditBody| {
+        let is_event =
+            record.action == "policy.changed" && record.detail.get("what") == Some(&json!("config"));
+        let before = records.iter().find(|other| other.seq + 1 == record.seq);
+        is_event && before.is_some_and(|other| other.action == "config.changed")
+    };
+    for record in records.iter().filter(|record| !is_told(record)) {
         // What the server noticed by itself was done by someone else.
         let is_system = record.actor.kind == ActorKind::System;
         let by = (!is_system).then(|| json!({ "name": record.actor.name }));

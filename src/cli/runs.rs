@@ -22,7 +22,7 @@ use super::{
     ids,
     layout::{self, Layout},
     moment::{self, Period},
-    replay, state,
+    nodes, replay, state,
     table::Table,
     terminal_text,
 };
@@ -182,7 +182,9 @@ async fn list(context: &Context, client: &Client, args: ListArgs) -> Result<Exit
     query.extend(args.agent.map(|agent| ("agentId", agent.to_string())));
     query.extend(args.session.map(|session| ("sessionKey", session.to_string())));
     query.extend(args.host.map(|host| ("host", host.to_string())));
-    query.extend(args.node.map(|node| ("nodeId", node)));
+    if let Some(node) = args.node {
+        query.push(("nodeId", nodes::node_id(client, node).await?));
+    }
     query.extend(args.search.map(|text| ("q", text)));
     query.extend(args.period.query(context.clock.now()));
     if context.console.format() == Format::Json {
@@ -194,6 +196,8 @@ async fn list(context: &Context, client: &Client, args: ListArgs) -> Result<Exit
     let runs: Vec<RunBriefBody> = client.list(&["v1", "runs"], &query, args.limit).await?;
     let mut table = Table::new(&["RUN", "CREATED", "STATUS", "CODE", "AGENT", "HOST", "COMMAND"])
         .plainly("HOST", "gateway")
+        .keeping("STATUS")
+        .keeping("CODE")
         .with_states("STATUS", state::tone);
     for run in &runs {
         table.row([

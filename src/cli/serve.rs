@@ -29,7 +29,7 @@ use crate::app::{self, Invitation, Prepared, Ready, StartError};
   countersign serve --mock script.yaml   # for tests of a gateway: plays a script, runs nothing
 
 Prints one line on standard output when it is ready; on a terminal a one-time link follows that
-signs a browser in, with a QR code where other machines reach it. SIGTERM drains: no new runs,
+signs a browser in, below its QR code unless --no-qr is given. SIGTERM drains: no new runs,
 foreground ones get [shutdown] grace_ms; a second one kills everything. SIGHUP reads the settings
 again. A listening TCP socket that systemd passes (LISTEN_FDS) is taken where it is that of [http]
 listen.
@@ -48,6 +48,9 @@ pub(crate) struct ServeArgs {
     /// Allow an address that is not loopback without TLS
     #[arg(long)]
     insecure_bind: bool,
+    /// Print the sign-in link without its QR code
+    #[arg(long)]
+    no_qr: bool,
     /// Run commands as this account; needs root or the account's countersign-runner@ACCOUNT.socket
     #[arg(long, value_name = "ACCOUNT")]
     run_as: Option<String>,
@@ -70,6 +73,7 @@ pub(crate) fn run(context: &Context, args: ServeArgs) -> Result<ExitStatus, Fail
         listen,
         config,
         insecure_bind,
+        no_qr,
         run_as,
         mock,
     } = args;
@@ -100,7 +104,7 @@ pub(crate) fn run(context: &Context, args: ServeArgs) -> Result<ExitStatus, Fail
         } else {
             Invitation::None
         };
-        let announce = |ready: &Ready| announce(console, ready);
+        let announce = |ready: &Ready| announce(console, ready, !no_qr);
         runtime.block_on(app::serve(
             prepared.listening_at(listener),
             clock,
@@ -130,7 +134,7 @@ fn passed_listener(context: &Context) -> Result<Option<TcpListener>, Failure> {
 }
 
 /// The one line. That nobody reads it is no reason to stop.
-fn announce(console: Console, ready: &Ready) {
+fn announce(console: Console, ready: &Ready, draws: bool) {
     let url = ready.url();
     let is_open = ready.endpoint.is_open();
     let printed = match console.format() {
@@ -154,7 +158,7 @@ fn announce(console: Console, ready: &Ready) {
                     "countersign ready {url} isolation={}{socket}{metrics}{open}",
                     ready.isolation
                 ))
-                .and_then(|()| invite(console, ready))
+                .and_then(|()| invite(console, ready, draws))
         }
     };
     if let Err(failure) = printed {
@@ -162,20 +166,28 @@ fn announce(console: Console, ready: &Ready) {
     }
 }
 
-/// The one-time link, alone on its line, so that it can be clicked and copied. For a phone, where one can reach it, as a
-/// QR code, too.
-fn invite(console: Console, ready: &Ready) -> Result<(), Failure> {
+/// The one-time link, alone on its line, so that it can be clicked and copied, and as a QR code that has room.
+fn invite(console: Console, ready: &Ready, draws: bool) -> Result<(), Failure> {
     let Some(link) = &ready.login_link else {
         return Ok(());
     };
     let link = link.expose();
-    if is_for_others(link) {
-        for line in qr::lines(link).into_iter().flatten() {
-            console.line(&line)?;
+    let code = qr::lines(link).filter(|_| draws).unwrap_or_default();
+    let widest = code.iter().map(|line| line.chars().count()).max();
+    if console.has_room_for(widest.unwrap_or_default()) {
+        for line in &code {
+            console.line(line)?;
         }
     }
     console.line(link)?;
-    console.note("signs one browser in, once; `countersign login-link` makes another");
+    let place = if is_for_others(link) {
+        ""
+    } else {
+        ", on this machine"
+    };
+    console.note(&format!(
+        "signs one browser in{place}, once; `countersign login-link` makes another"
+    ));
     Ok(())
 }
 

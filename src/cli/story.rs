@@ -1,11 +1,12 @@
 //! Events as sentences: what happened to a run on one line where it is told afterwards, step by step where it happens.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use serde::Deserialize as _;
 use serde_json::Value;
 
 use countersign_domain::UnixMillis;
+use countersign_policy::command::redaction;
 use countersign_wire::{
     event::EventBody,
     sentence::{self, Sentence, Weight},
@@ -23,6 +24,8 @@ const ARROW: &str = " \u{2192} ";
 #[derive(Debug)]
 pub(super) struct Story {
     now: UnixMillis,
+    /// Whether times have their date and zone, and runs their ids in full.
+    wide: bool,
     /// What the runs that are followed are called.
     labels: HashMap<String, String>,
     oldest_first: VecDeque<String>,
@@ -33,14 +36,16 @@ struct Line {
     at: Option<UnixMillis>,
     /// Whether it says what was asked.
     begins: bool,
+    run_id: Option<String>,
     parts: Vec<(Weight, String)>,
 }
 
 impl Story {
-    /// A story that is told now: of today it has the time alone.
-    pub(super) fn new(now: UnixMillis) -> Self {
+    /// A story that is told now: of today it has the time alone, unless it is wide.
+    pub(super) fn new(now: UnixMillis, wide: bool) -> Self {
         Self {
             now,
+            wide,
             labels: HashMap::new(),
             oldest_first: VecDeque::new(),
         }
@@ -57,18 +62,18 @@ impl Story {
             text,
         } = sentence;
         let Some(run_id) = run_id else {
-            return Some(self.line(event.ts, &text));
+            return Some(self.line(event.ts, &text, None));
         };
         if begins {
-            self.remember(run_id, value::shortened(&text, LABEL));
-            return Some(self.line(event.ts, &text));
+            self.remember(run_id.clone(), label_of(&event, &text));
+            return Some(self.line(event.ts, &text, Some(&run_id)));
         }
         let label = self.labels.get(&run_id);
         if label.is_some() && weight == Weight::Repeats {
             return None;
         }
         let label = label.cloned().unwrap_or_else(|| run(&run_id));
-        Some(self.line(event.ts, &format!("{label}{ARROW}{text}")))
+        Some(self.line(event.ts, &format!("{label}{ARROW}{text}"), Some(&run_id)))
     }
 
     /// The lines about all of these: one for each run, where its first event stands, and one for everything else.
@@ -89,23 +94,45 @@ impl Story {
                 continue;
             }
             let mut parts = Vec::new();
-            if let Some(run_id) = run_id {
+            if let Some(run_id) = &run_id {
                 if !begins {
-                    parts.push((Weight::Full, run(&run_id)));
+                    let label = self.labels.get(run_id).cloned();
+                    parts.push((Weight::Full, label.unwrap_or_else(|| run(run_id))));
                 }
-                of_run.insert(run_id, lines.len());
+                of_run.insert(run_id.clone(), lines.len());
             }
             parts.push((weight, text));
             lines.push(Line {
                 at: event.ts,
                 begins,
+                run_id,
                 parts,
             });
         }
         lines
             .iter()
-            .map(|line| self.line(line.at, &line.text()))
+            .map(|line| self.line(line.at, &line.text(), line.run_id.as_deref()))
             .collect()
+    }
+
+    /// The runs of these events whose beginnings are not among them.
+    pub(super) fn unknown_runs(&self, events: &[Value]) -> Vec<String> {
+        let mut known: HashSet<String> = self.labels.keys().cloned().collect();
+        let mut unknown = Vec::new();
+        for event in events {
+            let event = EventBody::deserialize(event).unwrap_or_default();
+            let Sentence { run_id, begins, .. } = said(&event);
+            let Some(run_id) = run_id else { continue };
+            if known.insert(run_id.clone()) && !begins {
+                unknown.push(run_id);
+            }
+        }
+        unknown
+    }
+
+    /// What a run is called that began before.
+    pub(super) fn call(&mut self, run_id: String, agent: &str, command: &str) {
+        self.remember(run_id, label(agent, command));
     }
 
     fn remember(&mut self, run_id: String, label: String) {
@@ -118,11 +145,17 @@ impl Story {
         self.labels.insert(run_id, label);
     }
 
-    fn line(&self, at: Option<UnixMillis>, text: &str) -> String {
-        format!(
-            "{} {text}",
-            at.map(|at| moment::of_day(at, self.now)).unwrap_or_default()
-        )
+    fn line(&self, at: Option<UnixMillis>, text: &str, run_id: Option<&str>) -> String {
+        let time = |at| {
+            if self.wide {
+                moment::with_zone(at)
+            } else {
+                moment::of_day(at, self.now)
+            }
+        };
+        let run = run_id.filter(|_| self.wide);
+        let run = run.map_or_else(String::new, |id| format!("  (run {})", value::visible(id)));
+        format!("{} {text}{run}", at.map(time).unwrap_or_default())
     }
 }
 
@@ -152,6 +185,20 @@ fn said(event: &EventBody) -> Sentence {
         weight: Weight::Full,
         text: value::visible(&event.r#type),
     })
+}
+
+/// What later steps of a run begin with: whose it is and what it runs, and not once more that it was asked.
+fn label_of(event: &EventBody, text: &str) -> String {
+    let member = |name: &str| event.members.get(name).and_then(Value::as_str);
+    match (member("agentId"), member("command")) {
+        (Some(agent), Some(command)) => label(agent, command),
+        _ => value::shortened(text, LABEL),
+    }
+}
+
+fn label(agent: &str, command: &str) -> String {
+    let label = format!("{agent}: {}", redaction::masked(command));
+    value::shortened(&value::visible(&label), LABEL)
 }
 
 /// A run whose command is not known.
@@ -204,7 +251,7 @@ mod tests {
 
     #[test]
     fn a_run_is_one_line_where_it_is_told_afterwards() {
-        let story = Story::new(UnixMillis::new(0));
+        let story = Story::new(UnixMillis::new(0), false);
         let lines = story.told(&events());
         let lines: Vec<&str> = lines.iter().map(|line| without_time(line)).collect();
         assert_eq!(
@@ -217,9 +264,22 @@ mod tests {
     }
 
     #[test]
+    fn a_wide_story_has_ids_and_times_in_full() {
+        let story = Story::new(UnixMillis::new(0), true);
+        let lines = story.told(&events());
+        let zone = moment::with_zone(UnixMillis::new(0));
+        assert!(
+            lines[0].starts_with(&format!("{zone} build asked npm run build")),
+            "{lines:#?}"
+        );
+        assert!(lines[0].ends_with(&format!("  (run {RUN})")), "{lines:#?}");
+        assert!(lines[1].ends_with(" the server stops"), "{lines:#?}");
+    }
+
+    #[test]
     fn what_is_passing_is_told_as_long_as_nothing_follows() {
         let events = events();
-        let story = Story::new(UnixMillis::new(0));
+        let story = Story::new(UnixMillis::new(0), false);
         let line = |events: &[Value]| without_time(&story.told(events).concat()).to_owned();
         assert_eq!(
             line(&events[..2]),
@@ -227,21 +287,27 @@ mod tests {
         );
         // A run whose beginning was not asked for is named by its id.
         assert_eq!(line(&events[5..]), "run 5afb5d74 \u{2192} exit 1 in 267 ms");
+        assert_eq!(story.unknown_runs(&events[5..]), [RUN]);
+        assert_eq!(story.unknown_runs(&events), Vec::<String>::new());
+        let mut called = Story::new(UnixMillis::new(0), false);
+        called.call(RUN.to_owned(), "build", "npm run build --token abcdef0123");
+        let line = called.told(&events[5..]).concat();
+        assert!(line.ends_with("build: npm run build --token \u{27e8}secret of 10 characters\u{27e9} \u{2192} exit 1 in 267 ms"), "{line}");
     }
 
     #[test]
     fn a_run_is_told_step_by_step_where_it_happens() {
-        let mut story = Story::new(UnixMillis::new(0));
+        let mut story = Story::new(UnixMillis::new(0), false);
         let lines: Vec<String> = events().iter().filter_map(|event| story.goes_on(event)).collect();
         let lines: Vec<&str> = lines.iter().map(|line| without_time(line)).collect();
         assert_eq!(
             lines,
             [
                 "build asked npm run build",
-                "build asked npm run build \u{2192} waits for a person (approval 5afb5d74)",
+                "build: npm run build \u{2192} waits for a person (approval 5afb5d74)",
                 "the server stops",
-                "build asked npm run build \u{2192} ann allowed once",
-                "build asked npm run build \u{2192} exit 1 in 267 ms",
+                "build: npm run build \u{2192} ann allowed once",
+                "build: npm run build \u{2192} exit 1 in 267 ms",
             ]
         );
     }

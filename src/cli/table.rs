@@ -21,6 +21,8 @@ pub(crate) struct Table {
     plain: Vec<(&'static str, &'static str)>,
     /// The column of states, and what each means.
     states: Option<(&'static str, ToneOf)>,
+    /// Columns of words of which none is cut as long as any other gives way.
+    kept: Vec<&'static str>,
 }
 
 /// What a state means, if its colour says something.
@@ -60,6 +62,12 @@ impl Table {
         self
     }
 
+    /// Cuts this column last.
+    pub(crate) fn keeping(mut self, column: &'static str) -> Self {
+        self.kept.push(column);
+        self
+    }
+
     /// The same without the columns that say nothing: those in which each row has nothing, or what is plain there. The first one
     /// names the row and stays.
     pub(crate) fn telling(&self) -> Self {
@@ -86,6 +94,7 @@ impl Table {
             full: self.full.iter().map(of).collect(),
             plain: self.plain.clone(),
             states: self.states,
+            kept: self.kept.clone(),
         }
     }
 
@@ -135,7 +144,7 @@ impl Table {
     pub(crate) fn lines_for(&self, columns: Option<usize>, paint: Paint<'_>) -> Vec<String> {
         let columns = columns.filter(|_| !self.header.is_empty());
         let widths = match columns {
-            Some(most) => fitting(self.widths(), most),
+            Some(most) => fitting(self.widths(), &self.kept_columns(), most),
             None => self.widths(),
         };
         self.drawn(&widths, columns, paint)
@@ -148,6 +157,11 @@ impl Table {
             ..self.clone()
         };
         full.lines_for(None, paint)
+    }
+
+    fn kept_columns(&self) -> Vec<bool> {
+        let names = self.header.iter();
+        names.map(|name| self.kept.contains(&name.as_str())).collect()
     }
 
     fn drawn(&self, widths: &[usize], most: Option<usize>, paint: Paint<'_>) -> Vec<String> {
@@ -198,17 +212,23 @@ const LAST_KEEPS: usize = 30;
 const KEEPS: usize = 14;
 
 /// Takes from the last column as long as it has plenty, then from the widest of the others but the first, then from the last
-/// again, each as long as it still says something, and then once more, until all fit, or none can give more.
-fn fitting(mut widths: Vec<usize>, most: usize) -> Vec<usize> {
+/// again, each as long as it still says something, and then once more, until all fit, or none can give more. What is kept gives way
+/// when no other can.
+fn fitting(mut widths: Vec<usize>, kept: &[bool], most: usize) -> Vec<usize> {
     let Some(last) = widths.len().checked_sub(1).filter(|last| *last > 0) else {
         return widths;
     };
     loop {
         let total = widths.iter().sum::<usize>() + GAP * last;
         let over = total.saturating_sub(most);
-        let between = (1..last).filter(|at| widths.get(*at).is_some_and(|width| *width > NARROWEST));
-        let widest = between.max_by_key(|at| widths.get(*at).copied());
         let of_last = widths.get(last).copied().unwrap_or_default();
+        let is_kept = |at: &usize| kept.get(*at) == Some(&true);
+        let widest_of = |of_kept: bool| {
+            let between = (1..last).filter(|at| widths.get(*at).is_some_and(|width| *width > NARROWEST));
+            let between = between.filter(|at| is_kept(at) == of_kept);
+            between.max_by_key(|at| widths.get(*at).copied())
+        };
+        let widest = widest_of(false).or_else(|| widest_of(true).filter(|_| of_last <= NARROWEST));
         let of_widest = widest
             .and_then(|widest| widths.get(widest).copied())
             .unwrap_or_default();
@@ -369,7 +389,7 @@ mod tests {
         /// The columns that are kept add up, the first is never cut, and none grows.
         #[test]
         fn columns_give_way_in_order(widths in prop::collection::vec(0..90_usize, 1..9), most in 1..200_usize) {
-            let fitted = fitting(widths.clone(), most);
+            let fitted = fitting(widths.clone(), &[], most);
             prop_assert_eq!(fitted.first(), widths.first());
             prop_assert!(fitted.iter().zip(&widths).all(|(now, before)| now <= before));
             let total: usize = fitted.iter().sum::<usize>() + GAP * (fitted.len() - 1);
@@ -387,6 +407,26 @@ mod tests {
     fn widest(table: &Table) -> usize {
         let widths = table.widths();
         widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1)
+    }
+
+    #[test]
+    fn a_column_of_words_is_cut_last() {
+        let mut table = Table::new(&["RUN", "CODE", "AGENT", "COMMAND"]).keeping("CODE");
+        table.row([
+            "030ae5a1",
+            "approval-request-failed",
+            "a-long-name-of-an-agent",
+            &"x".repeat(60),
+        ]);
+        for most in [50, 60, 80] {
+            let lines = table.lines_for(Some(most), &unpainted);
+            assert!(lines[1].contains("approval-request-failed"), "{lines:#?}");
+            assert!(
+                lines.iter().all(|line| line.chars().count() <= most),
+                "{lines:#?}"
+            );
+        }
+        assert!(table.lines_for(Some(40), &unpainted)[1].contains("approval-req"));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
-use countersign_domain::{AgentId, Authority, IdPart, Owner, Scope, TokenId, UnixMillis};
+use countersign_domain::{AgentId, Authority, Owner, Scope, UnixMillis};
 use countersign_engine::{
     offers::{self, OfferError},
     tokens::{self, TokenRequest},
@@ -65,9 +65,9 @@ one for each link, all but the newest of each person. How many is said; --json a
     #[command(after_help = "Examples:
   countersign token accept TOKEN")]
     Accept {
-        /// Its id, or a unique part of 8 characters or more
-        #[arg(value_parser = ids::parse_token, add = candidates::tokens())]
-        id: TokenId,
+        /// Its name where no other has it, its id, or a unique part of the id of 8 characters or more
+        #[arg(value_name = "ID", add = candidates::tokens())]
+        id: String,
     },
     /// Give a token a new secret; the old one opens nothing more
     #[command(after_help = "Examples:
@@ -93,12 +93,14 @@ The new token may read, approve and administrate, and the record says that it wa
         alias = "remove",
         after_help = "Examples:
   countersign token revoke TOKEN
-  countersign token revoke TOKEN --yes     # the one that this command line uses"
+  countersign token revoke TOKEN --yes     # the one that this command line uses
+
+Its name does, too, where no other token has it."
     )]
     Revoke {
-        /// Its id, or a unique part of 8 characters or more
-        #[arg(value_parser = ids::parse_token, add = candidates::tokens())]
-        id: TokenId,
+        /// Its name where no other has it, its id, or a unique part of the id of 8 characters or more
+        #[arg(value_name = "ID", add = candidates::tokens())]
+        id: String,
         /// Revoke it although this command line uses it
         #[arg(long)]
         yes: bool,
@@ -146,7 +148,7 @@ pub(crate) async fn run(context: &Context, command: TokenCommand) -> Result<Exit
         TokenCommand::Create(args) => create(context, &client, args).await?,
         TokenCommand::List(listing) => list(context, &client, listing).await?,
         TokenCommand::Accept { id } => {
-            let id = ids::typed(id.as_str(), LISTED)?;
+            let id = named(&client, &id, |token| token.proposed_by.is_some()).await?;
             let token: Value = client.post(&["v1", "tokens", &id, "accept"], &json!({})).await?;
             match context.console.format() {
                 Format::Json => context.console.document(&token)?,
@@ -155,7 +157,7 @@ pub(crate) async fn run(context: &Context, command: TokenCommand) -> Result<Exit
                     .line(&format!("accepted {}", ids::short_of_target(&id)))?,
             }
         }
-        TokenCommand::Revoke { id, yes } => revoke(context, &client, id.as_str(), yes).await?,
+        TokenCommand::Revoke { id, yes } => revoke(context, &client, &id, yes).await?,
     }
     Ok(ExitStatus::SUCCESS)
 }
@@ -164,16 +166,16 @@ pub(crate) async fn run(context: &Context, command: TokenCommand) -> Result<Exit
 const LISTED: &str = "countersign token list";
 
 async fn revoke(context: &Context, client: &Client, id: &str, is_confirmed: bool) -> Result<(), Failure> {
-    let id = ids::typed(id, LISTED)?;
+    let typed = value::quoted(id);
+    let id = named(client, id, |_token| true).await?;
     let own: MeBody = client.get(&["v1", "me"], &Vec::new()).await?;
-    let own_id = own.token_id.as_str();
-    let is_own = own_id == id || IdPart::of(&id).is_some_and(|part| part.is_of(own_id));
-    if is_own && !is_confirmed {
+    if own.token_id.as_str() == id && !is_confirmed {
+        let short = ids::short(&id);
         let text = format!(
-            "{id} is {}, the token that this command line uses: without it nothing works here any more",
+            "{short} is {}, the token that this command line uses: without it nothing works here any more",
             value::visible(&own.name)
         );
-        return Err(Failure::usage(text).hint(format!("countersign token revoke {id} --yes")));
+        return Err(Failure::usage(text).hint(format!("countersign token revoke {typed} --yes")));
     }
     client.delete(&["v1", "tokens", &id]).await?;
     match context.console.format() {
@@ -242,7 +244,7 @@ fn agents_in_words(agents: &BTreeSet<AgentId>) -> String {
 }
 
 async fn rotate(context: &Context, client: &Client, name: &str) -> Result<(), Failure> {
-    let id = live_token(client, name).await?;
+    let id = named(client, name, |token| token.proposed_by.is_none()).await?;
     let token: Value = client.post(&["v1", "tokens", &id, "rotate"], &json!({})).await?;
     if context.console.format() == Format::Json {
         return context.console.document(&token);
@@ -265,37 +267,18 @@ async fn rotate(context: &Context, client: &Client, name: &str) -> Result<(), Fa
 }
 
 /// The id of the live token with this id or name.
-async fn live_token(client: &Client, name: &str) -> Result<String, Failure> {
-    let mut tokens: Vec<TokenBody> = client.list(&["v1", "tokens"], &Vec::new(), usize::MAX).await?;
-    tokens.retain(|token| token.revoked_at_ms.is_none() && token.proposed_by.is_none());
-    let ids = |is_named: fn(&TokenBody, &str) -> bool| -> Vec<String> {
-        let named = tokens.iter().filter(|token| is_named(token, name));
-        named.map(|token| token.id.to_string()).collect()
-    };
-    let found = [
-        ids(|token, id| token.id.as_str() == id),
-        ids(|token, name| token.name == name),
-        ids(|token, part| {
-            let part = IdPart::of(&part.to_ascii_lowercase());
-            part.is_some_and(|part| part.is_of(token.id.as_str()))
-        }),
-    ];
-    let found = found.into_iter().find(|ids| !ids.is_empty()).unwrap_or_default();
-    match found.as_slice() {
-        [id] => Ok(id.clone()),
-        [] => Err(Failure::new(
-            "not-found",
-            format!("there is no live token {}", value::visible(name)),
-        )
-        .hint("countersign token list")),
-        several => Err(Failure::usage(format!(
-            "{} tokens have the name {}, or ids that begin or end so: {}",
-            several.len(),
-            value::visible(name),
-            several.join(", ")
-        ))
-        .hint("countersign token list --wide   (name one of them by its id)")),
-    }
+/// The id of the token with this id or name, or with this beginning or end of the id. The name is that of a live token of which
+/// `may` is so.
+async fn named(client: &Client, name: &str, may: fn(&TokenBody) -> bool) -> Result<String, Failure> {
+    let tokens: Vec<TokenBody> = client.list(&["v1", "tokens"], &Vec::new(), usize::MAX).await?;
+    let named = tokens.iter().map(|token| ids::Named {
+        id: token.id.as_str(),
+        name: (token.revoked_at_ms.is_none() && may(token)).then_some(token.name.as_str()),
+        what: format!("{}: {}", token.name, value::joined(&token.scopes)),
+    });
+    let named: Vec<_> = named.collect();
+    let at = ids::find(&named, name, ("token", LISTED))?;
+    Ok(named.get(at).map(|token| token.id.to_owned()).unwrap_or_default())
 }
 
 /// Makes a new token for `operator.token`, by an offer: for those who own the state directory and have no token that opens

@@ -130,8 +130,16 @@ async fn events_and_reasons_are_found_by_a_part_of_an_id() {
         !names.stdout.is_empty() && names.stdout.lines().all(|line| line.parse::<u64>().is_ok()),
         "{names:?}"
     );
-    let newest = server.cli(&["events", "--newest-first", "-o", "name"]).await;
-    let oldest = server.cli(&["events", "-o", "name"]).await;
+    // One order for every list; a story is read the other way.
+    let newest = server.cli(&["events", "-o", "name"]).await;
+    let as_before = server.cli(&["events", "--newest-first", "-o", "name"]).await;
+    assert_eq!(as_before.stdout, newest.stdout);
+    let oldest = server.cli(&["events", "--oldest-first", "-o", "name"]).await;
+    let after = server.cli(&["events", "--after", "0", "-o", "name"]).await;
+    assert_eq!(
+        after.stdout, oldest.stdout,
+        "what goes on from an event is read in order"
+    );
     assert!(
         newest.stdout.lines().eq(oldest.stdout.lines().rev()),
         "{newest:?} {oldest:?}"
@@ -171,6 +179,22 @@ async fn the_command_has_its_room_and_states_their_colours() {
         };
         assert!(colours("always").await, "{list}");
         assert!(!colours("auto").await && !colours("never").await, "{list}");
+    }
+    for (variables, expected) in [
+        (&[("CLICOLOR_FORCE", "1")][..], true),
+        (&[("CLICOLOR_FORCE", "0")], false),
+        (&[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")], false),
+    ] {
+        let line = server.invocation(&["runs", "list"]);
+        let line = variables
+            .iter()
+            .fold(line, |line, (name, value)| line.env(name, value));
+        let done = TestServer::finish(line).await;
+        assert_eq!(
+            done.stdout.contains("\u{1b}["),
+            expected,
+            "{variables:?}: {done:?}"
+        );
     }
     let json = server.cli(&["runs", "list", "--json", "--color", "always"]).await;
     assert!(!json.stdout.contains('\u{1b}'), "{json:?}");
@@ -251,6 +275,28 @@ async fn lists_that_the_server_does_not_filter_take_times_too() {
             assert!(recent > 0, "{list:?}");
         }
     }
+    // What ends has the time of its end.
+    let mute = ["agents", "mute", "build", "--for", "2h"];
+    assert_eq!(server.cli(&mute).await.code, Some(0));
+    for pattern in ["shutdown", "reboot"] {
+        let added = server.cli(&["denylist", "add", pattern]).await;
+        assert_eq!(added.code, Some(0), "{added:?}");
+    }
+    let rules = document(&server.cli(&["denylist", "list", "--json"]).await);
+    assert_eq!(rules["items"][0]["pattern"], "reboot", "the newest first");
+    for list in [
+        &["agents", "mutes"][..],
+        &["denylist", "list", "--agent", "build"],
+    ] {
+        let count = async |times: &[&str]| {
+            let list = [list, &["--json"], times].concat();
+            document(&server.cli(&list).await).list("items").len()
+        };
+        assert_eq!(count(&["--since", "1h"]).await, 1, "{list:?}");
+        assert_eq!(count(&["--until", "1s"]).await, 0, "{list:?}");
+    }
+    let endless = server.cli(&["denylist", "list", "--since", "1h", "--json"]).await;
+    assert_eq!(document(&endless)["items"], json!([]));
     for list in ["allowlist", "nodes", "browsers", "process"] {
         let done = server
             .cli(&[list, "list", "--since", "1h", "--until", "1s"])
@@ -319,8 +365,6 @@ async fn what_people_call_otherwise_has_a_hint_of_its_own() {
         (&["tokens"], "countersign token list"),
         (&["mute", "build"], "countersign agents mute AGENT --for 30m"),
         (&["policy", "ls"], "countersign policy show"),
-        (&["approvals", "allow", "1a2b3c4d"], "countersign approve ID"),
-        (&["approvals", "deny", "1a2b3c4d"], "countersign deny ID"),
         (&["denylist"], "countersign denylist list"),
         (&["session"], "countersign session show"),
     ] {

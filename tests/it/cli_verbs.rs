@@ -312,7 +312,9 @@ async fn a_part_of_an_id_names_what_has_it_alone() {
         assert!(problem.list("ids").contains(&json!(run)), "{problem}");
         let shown = server.cli(&["runs", "show", &run[..8]]).await;
         assert_eq!(shown.code, Some(1), "{shown:?}");
-        assert_says(&shown.stderr, run);
+        // Each on its line, as short as tells it apart, with what it is.
+        assert_says(&shown.stderr, &format!("\n  {}  main, ", &run[run.len() - 8..]));
+        assert_says(&shown.stderr, "/bin/date");
     }
     // Who may not see a run is not told of it by a part of its id, either.
     let (_, other) = server
@@ -421,8 +423,9 @@ async fn a_denial_ends_with_the_lines_that_would_change_it() {
     // Now a rule says no, and ending that is what helps.
     let denied = server.cli(&call).await;
     assert_says(&denied.stderr, "denylist");
-    // The caller is not told which: that is for those who may read the policy.
-    for lead in [TO_ALLOW, TO_REFUSE, TO_CHANGE, "denylist remove"] {
+    // The caller is told its pattern, which the denial says anyhow: its id is for those who may read the policy.
+    assert_eq!(pasted(&denied, TO_CHANGE), ["denylist", "remove", "date"]);
+    for lead in [TO_ALLOW, TO_REFUSE, "--agent"] {
         assert!(!denied.stderr.contains(lead), "{denied:?}");
     }
     let runs = document(&server.cli(&["runs", "list", "--json"]).await);
@@ -615,9 +618,13 @@ async fn where_no_entry_helps_the_one_command_that_does_is_named() {
     let call = ["exec", "--", "/bin/date"];
     let denied = server.cli(&call).await;
     assert_says(&denied.stderr, "security-deny");
-    for lead in [TO_ALLOW, TO_STOP, TO_REFUSE] {
+    for lead in [TO_ALLOW, TO_STOP] {
         assert!(!denied.stderr.contains(lead), "{denied:?}");
     }
+    assert_eq!(
+        pasted(&denied, TO_REFUSE),
+        ["denylist", "add", "--agent", "main", "date"]
+    );
     let change = pasted(&denied, TO_CHANGE);
     assert_eq!(change[..2], ["config", "set"], "{change:?}");
     pastes(&server, change).await;
@@ -632,6 +639,81 @@ async fn where_no_entry_helps_the_one_command_that_does_is_named() {
     assert_eq!(resume, ["resume", "--reason", "TEXT"]);
     pastes(&server, resume).await;
     assert_says(&server.cli(&call).await.stderr, "no-approver");
+}
+
+/// Both lines stand below every refusal, or a sentence says why one of them makes no sense.
+#[tokio::test]
+async fn a_denial_by_a_rule_ends_with_what_takes_the_rule_away() {
+    let server = TestServer::full().start().await;
+    let rule = [
+        "denylist", "add", "date", "--agent", "main", "--reason", "no dates",
+    ];
+    assert_eq!(server.cli(&rule).await.code, Some(0));
+    let call = ["exec", "--", "/bin/date"];
+    let denied = server.cli(&call).await;
+    assert_eq!(denied.code, Some(77), "{denied:?}");
+    // The id of the rule is for those who may read the policy.
+    assert_eq!(pasted(&denied, TO_CHANGE), ["denylist", "remove", "date"]);
+    assert_says(&denied.stderr, "(that deny rule refuses it for good already)");
+    let explained = server.cli(&["policy", "explain", "--", "/bin/date"]).await;
+    assert_eq!(pasted(&explained, TO_CHANGE)[..2], ["denylist", "remove"]);
+    assert_says(&explained.stdout, "(that deny rule refuses it for good already)");
+    pastes(&server, pasted(&denied, TO_CHANGE)).await;
+    assert_eq!(server.cli(&call).await.code, Some(0));
+
+    let narrow = server
+        .cli(&["exec", "--security", "deny", "--", "/bin/date"])
+        .await;
+    assert_says(
+        &narrow.stderr,
+        "to change it: make the call without --security deny",
+    );
+    assert_eq!(
+        pasted(&narrow, TO_REFUSE),
+        ["denylist", "add", "--agent", "main", "date"]
+    );
+    let muted = server.cli(&["agents", "mute", "main", "--for", "1h"]).await;
+    assert_eq!(muted.code, Some(0), "{muted:?}");
+    let refused = server.cli(&["exec", "--ask", "always", "--", "/bin/date"]).await;
+    assert_eq!(pasted(&refused, TO_CHANGE), ["agents", "unmute", "main"]);
+    assert_eq!(
+        pasted(&refused, TO_REFUSE),
+        ["denylist", "add", "--agent", "main", "date"]
+    );
+}
+
+#[tokio::test]
+async fn a_program_that_is_not_there_can_be_refused_for_good_too() {
+    let server = TestServer::asking().start().await;
+    let absent = server.cli(&["exec", "--", "no-such-program-here"]).await;
+    assert_says(&absent.stderr, "program-not-found");
+    assert_eq!(
+        pasted(&absent, TO_CHANGE)[..3],
+        ["config", "set", "tools.exec.pathPrepend"]
+    );
+    assert_eq!(
+        pasted(&absent, TO_REFUSE),
+        ["denylist", "add", "--agent", "main", "no-such-program-here"]
+    );
+}
+
+/// An answer that says no ends so, too.
+#[tokio::test]
+async fn a_deny_ends_with_the_lines_that_would_change_it() {
+    let server = TestServer::asking().start().await;
+    let pending = server.asked(json!({ "argv": ["/bin/date"] })).await;
+    let denied = server.cli(&["deny", pending.text("approvalId")]).await;
+    assert_eq!(denied.code, Some(0), "{denied:?}");
+    assert_eq!(pasted(&denied, TO_STOP)[..2], ["allowlist", "add"]);
+    assert_eq!(
+        pasted(&denied, TO_REFUSE),
+        ["denylist", "add", "--agent", "main", "date"]
+    );
+    // What refuses it for good has been stored already.
+    let pending = server.asked(json!({ "argv": ["/bin/date", "-u"] })).await;
+    let never = server.cli(&["deny", pending.text("approvalId"), "--never"]).await;
+    assert_eq!(never.code, Some(0), "{never:?}");
+    assert!(!never.stderr.contains(TO_REFUSE), "{never:?}");
 }
 
 #[tokio::test]
@@ -696,6 +778,27 @@ async fn lists_take_times_and_come_newest_first() {
         );
         assert_eq!(items(&["--until", "2000-01-01T00:00:00Z"]).await, 0, "{list:?}");
     }
+    let events = server.cli(&["events", "--json=seq"]).await;
+    let numbers: Vec<i64> = events
+        .stdout
+        .lines()
+        .map(|line| {
+            serde_json::from_str::<Value>(line).expect(line)["seq"]
+                .as_i64()
+                .expect("a number")
+        })
+        .collect();
+    assert!(
+        numbers.len() > 1 && numbers.is_sorted_by(|one, other| one > other),
+        "{numbers:?}"
+    );
+    let wide = server.cli(&["events", "--wide"]).await;
+    assert_says(&wide.stdout, &format!("(run {})", asked.text("runId")));
+    // A run whose beginning is not among the events is called by its command all the same.
+    let last = server
+        .cli(&["events", "--limit", "1", "--types", "exec.approval"])
+        .await;
+    assert_says(&last.stdout, "main: /bin/date");
     let wrong = server.cli(&["runs", "list", "--since", "yesterday"]).await;
     assert_eq!(wrong.code, Some(64), "{wrong:?}");
     wrong.complains("expected how long ago");

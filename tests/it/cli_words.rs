@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Finished, Members, TestServer, assert_says, soon};
+use crate::support::{Finished, Members, TestServer, assert_says, soon, write_file};
 
 #[track_caller]
 fn document(done: &Finished) -> Value {
@@ -36,17 +36,16 @@ async fn a_change_of_the_configuration_is_in_force_or_held() {
         (tighter.code, tighter.stdout.as_str(), tighter.stderr.as_str()),
         (Some(0), "tools.exec.ask: changed, in force\n", "")
     );
-    let wider = server
-        .cli(&["config", "set", "tools.exec.security", "full"])
-        .await;
-    assert_eq!(
-        (wider.code, wider.stdout.as_str()),
-        (
-            Some(0),
-            "tools.exec.security: changed, held, since it would allow more\n"
-        )
-    );
-    assert_says(&wider.stderr, "hint: countersign policy accept   (");
+    // What the operator does is in force, whatever a command that runs could have written: the server knows who did it.
+    for value in ["on-miss", "always", "on-miss"] {
+        let back = server.cli(&["config", "set", "tools.exec.ask", value]).await;
+        assert_eq!(back.stdout, "tools.exec.ask: changed, in force\n", "{back:?}");
+    }
+    let history = server.cli(&["policy", "history"]).await;
+    assert_eq!(history.stdout.matches("operator").count(), 4, "{history:?}");
+    assert!(!history.stdout.contains("its file was edited"), "{history:?}");
+    // An editor's change may be that of the command.
+    server.edit_config(r#"{"tools": {"exec": {"host": "gateway", "security": "full", "ask": "on-miss"}}}"#);
     let again = server
         .cli(&["config", "set", "tools.exec.security", "full", "--json"])
         .await;
@@ -54,6 +53,14 @@ async fn a_change_of_the_configuration_is_in_force_or_held() {
         document(&again),
         json!({ "path": "tools.exec.security", "changed": false, "effect": "held" })
     );
+    let shown = server
+        .cli(&["config", "set", "tools.exec.security", "full"])
+        .await;
+    assert_eq!(
+        shown.stdout,
+        "tools.exec.security: already so, held, since it would allow more\n"
+    );
+    assert_says(&shown.stderr, "hint: countersign policy accept   (");
     let accepted = server.cli(&["policy", "accept"]).await;
     assert_eq!(accepted.code, Some(0), "{accepted:?}");
     let again = server
@@ -79,6 +86,124 @@ async fn without_a_server_nothing_is_said_of_one() {
         (Some(0), "tools.exec.ask: changed\n"),
         "{done:?}"
     );
+}
+
+#[tokio::test]
+async fn what_is_unique_is_named_by_what_people_call_it() {
+    let server = TestServer::asking().start().await;
+    for line in [
+        "denylist add shutdown",
+        "denylist add dd --agent build",
+        "denylist add git --arg-pattern ^push --reason no-pushes",
+        "denylist add git --arg-pattern ^fetch",
+        "allowlist add /usr/bin/cal",
+        "token create phone --scope read",
+        "token create ci --scope read",
+        "token create ci --scope approve",
+    ] {
+        let words: Vec<&str> = line.split(' ').collect();
+        assert_eq!(server.cli(&words).await.code, Some(0), "{line}");
+    }
+    for (line, done) in [
+        ("denylist show shutdown", "every agent"),
+        (
+            "denylist rm shutdown",
+            "(shutdown) from the deny rules of every agent",
+        ),
+        ("denylist rm dd", "(dd) from the deny rules of agent build"),
+        ("allowlist rm /usr/bin/cal", "removed "),
+        ("token rm phone", "revoked "),
+    ] {
+        let words: Vec<&str> = line.split(' ').collect();
+        let said = server.cli(&words).await;
+        assert_eq!(said.code, Some(0), "{line}: {said:?}");
+        said.says(done);
+    }
+    for (line, parts) in [
+        (
+            "denylist rm git",
+            &[
+                "git names several\n  ",
+                "  git ^push (no-pushes)\n",
+                "  git ^fetch\n",
+            ][..],
+        ),
+        (
+            "token rm ci",
+            &["ci names several\n  ", "  ci: read\n", "  ci: approve\n"],
+        ),
+        ("denylist rm nothing", &["with the id or pattern nothing"]),
+        ("token rm phone", &["there is no token phone"]),
+    ] {
+        let words: Vec<&str> = line.split(' ').collect();
+        let said = server.cli(&words).await;
+        assert_eq!(said.code, Some(1), "{line}: {said:?}");
+        for part in parts {
+            said.complains(part);
+        }
+    }
+    let problem = server.cli(&["token", "rm", "ci", "--json"]).await;
+    let problem: Value = serde_json::from_str(&problem.stderr).expect("a problem");
+    assert_eq!(problem.list("ids").len(), 2, "{problem}");
+}
+
+#[tokio::test]
+async fn an_answer_is_given_below_approvals_too() {
+    let server = TestServer::asking().start().await;
+    for (verb, status) in [
+        ("allow", "allow-once"),
+        ("approve", "allow-once"),
+        ("deny", "deny"),
+    ] {
+        let pending = server
+            .asked(json!({ "argv": ["/bin/date"], "join": false }))
+            .await;
+        let done = server.cli(&["approvals", verb, pending.text("approvalId")]).await;
+        assert_eq!(done.code, Some(0), "{done:?}");
+        done.says(format!("is answered: {status}"));
+    }
+    let help = server.cli(&["approvals", "--help"]).await;
+    assert!(!help.stdout.contains("  allow "), "{help:?}");
+    // Who waits is told both addresses.
+    let waits = server.cli(&["exec", "--no-wait", "--", "/bin/date"]).await;
+    assert_eq!(waits.code, Some(75), "{waits:?}");
+    let link = waits
+        .stderr
+        .lines()
+        .find(|line| line.starts_with("http"))
+        .expect("a link");
+    let status = waits
+        .stderr
+        .lines()
+        .find_map(|line| line.strip_prefix("status: "))
+        .expect("a status");
+    assert!(link.contains("/a/") && status.contains("/v1/runs/"), "{waits:?}");
+}
+
+#[tokio::test]
+async fn no_error_has_words_of_a_library() {
+    let server = TestServer::asking().start().await;
+    let place = server.scratch().path().join("file");
+    write_file(&place, "");
+    let below = place.join("below");
+    let below = below.to_str().expect("UTF-8");
+    for line in [
+        &["man", "/proc/foo"][..],
+        &["man", below],
+        &["apply-patch", below],
+        &["audit", "verify", "--witness", below],
+        &["policy", "test", below],
+        &["exec", "--workdir", below, "--", "/bin/date"],
+        &["--state-dir", below, "status"],
+    ] {
+        let done = server.cli(line).await;
+        assert_ne!(done.code, Some(0), "{line:?}: {done:?}");
+        assert!(done.stderr.starts_with("error["), "{line:?}: {done:?}");
+        assert!(!done.stderr.contains("os error"), "{line:?}: {done:?}");
+    }
+    let gateway = server.cli(&["check-gateway", "foo"]).await;
+    assert_eq!(gateway.code, Some(64), "{gateway:?}");
+    gateway.complains("hint: countersign check-gateway http://foo ");
 }
 
 #[tokio::test]

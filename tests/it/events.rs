@@ -576,7 +576,7 @@ async fn events_of_a_window_are_the_newest_of_it_in_their_order() {
     };
     assert!((2..=3).contains(&in_window.len()), "{all:#?}");
     let listed = async |arguments: &[&str]| {
-        let mut line = vec!["events", "--json", "--types", "exec.finished"];
+        let mut line = vec!["events", "--json", "--oldest-first", "--types", "exec.finished"];
         line.extend(arguments);
         let done = server.cli(&line).await;
         assert_eq!(done.code, Some(0), "{done:?}");

@@ -27,6 +27,7 @@ mod bridge;
 mod callers;
 mod cli;
 mod cli_answers;
+mod cli_members;
 mod cli_tables;
 mod cli_terminal;
 mod cli_verbs;

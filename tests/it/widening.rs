@@ -48,6 +48,49 @@ async fn runs(server: &TestServer, program: &str) {
     server.ran(json!({ "argv": [program] })).await;
 }
 
+/// What is said of a change is what became of it.
+#[tokio::test]
+async fn a_preset_or_a_value_that_waits_is_called_held() {
+    let server = two_needed().start().await;
+    // What a rule that goes would let run waits, too.
+    assert_eq!(server.cli(&["denylist", "add", "shutdown"]).await.code, Some(0));
+    let removed = server.cli(&["denylist", "remove", "shutdown"]).await;
+    assert_eq!(removed.code, Some(0), "{removed:?}");
+    removed.says("held: it counts until an admin accepts that");
+    for (line, effect) in [
+        (&["policy", "preset", "yolo"][..], "changed, held"),
+        (
+            &["policy", "set", "--agent", "build", "--security", "full"],
+            "changed, held",
+        ),
+        (
+            &["policy", "set", "--agent", "build", "--security", "deny"],
+            "changed, in force",
+        ),
+        (&["policy", "preset", "deny-all"], "changed, in force"),
+    ] {
+        let done = server.cli(line).await;
+        assert_eq!(done.code, Some(0), "{line:?}: {done:?}");
+        done.says(effect);
+        let rejects = done
+            .stderr
+            .contains("hint: countersign policy reject   (undoes it)");
+        assert_eq!(rejects, effect.ends_with("held"), "{line:?}: {done:?}");
+    }
+    let again = server.cli(&["policy", "preset", "yolo", "--json"]).await;
+    let document: Value = serde_json::from_str(&again.stdout).expect("JSON");
+    assert_has!(document, { "applied": true, "effect": "held" });
+    let set = server
+        .cli(&["config", "set", "tools.exec.security", "full", "--json"])
+        .await;
+    let document: Value = serde_json::from_str(&set.stdout).expect("JSON");
+    assert_has!(document, { "effect": "held" });
+    assert_eq!(
+        held(&server, "/configHeld").await["proposedBy"][0]["name"],
+        "operator"
+    );
+}
+
 #[tokio::test]
 async fn what_widens_waits_for_a_second_person_and_what_narrows_does_not() {
     let server = two_needed().start().await;

@@ -20,20 +20,30 @@ pub fn intended<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -
     (!candidate.is_empty() && slips <= letters.len().div_ceil(3)).then_some(candidate)
 }
 
+/// How many letters are put in, left out, replaced, or swapped with the next one.
 fn distance(from: &[char], to: &str) -> usize {
     let mut row: Vec<usize> = (0..=from.len()).collect();
+    // The row before, and the letter of `to` that it is for.
+    let mut before: Option<(Vec<usize>, char)> = None;
     for (line, wanted) in to.chars().enumerate() {
         let mut diagonal = line;
         let mut left = line + 1;
         let mut next = vec![left];
-        for (&have, &above) in from.iter().zip(row.iter().skip(1)) {
+        let mut previous = None;
+        for (column, (&have, &above)) in from.iter().zip(row.iter().skip(1)).enumerate() {
             left = (diagonal + usize::from(have != wanted))
                 .min(left + 1)
                 .min(above + 1);
+            let swapped = before
+                .as_ref()
+                .filter(|(_, other)| have == *other && previous == Some(wanted))
+                .and_then(|(row, _)| row.get(column.checked_sub(1)?));
+            left = swapped.map_or(left, |swapped| left.min(swapped + 1));
             diagonal = above;
+            previous = Some(have);
             next.push(left);
         }
-        row = next;
+        before = Some((std::mem::replace(&mut row, next), wanted));
     }
     row.last().copied().unwrap_or(0)
 }
@@ -55,7 +65,9 @@ mod tests {
         check("", "abc", 3);
         check("abc", "", 3);
         check("kitten", "sitting", 3);
-        check("ask", "aks", 2);
+        check("ask", "aks", 1);
+        check("stauts", "status", 1);
+        check("ca", "abc", 3);
         check("säcurity", "security", 1);
     }
 

@@ -257,6 +257,8 @@ impl Explanation {
             Outcome::Run | Outcome::Ask(_) => judged,
             Outcome::Deny(_) | Outcome::BadCommand | Outcome::BlockedEnv => None,
         };
+        let analysis = evaluation.analysis.clone();
+        let analysis = analysis.unwrap_or_else(|| Analysis::of_parts(&call.command));
         Self {
             host,
             alternatives: evaluation.alternatives.clone(),
@@ -264,10 +266,6 @@ impl Explanation {
                 Some(_) => Effective::without_approvals(),
                 None => policy.effective(&asked_about.agent, asked_about.wishes()),
             },
-            analysis: evaluation
-                .analysis
-                .clone()
-                .unwrap_or_else(|| Analysis::of_parts(&call.command)),
             blocked_env,
             passed_env: judged.map_or_else(Vec::new, |judged| judged.env.names()),
             outcome,
@@ -308,8 +306,9 @@ impl Explanation {
                 | (Outcome::Deny(_), None) => None,
             },
             ways_out: judged
-                .map(|judged| judged.ways_out(&call.agent, outcome))
+                .map(|judged| judged.ways_out(&call.agent, outcome, &analysis))
                 .unwrap_or_default(),
+            analysis,
             stopped: None,
         }
     }

@@ -22,7 +22,7 @@ use crate::extract::{AgentScope, IfMatch, NodeName, PairingName, ProcessSessionN
 
 text_schemas! {
     ProcessSessionName: Some("^[a-z0-9-]{1,64}$"), "Id of a process session, such as `brave-otter-417`.";
-    NodeName: Some("^[0-9a-f]{6,64}$"), "Id of a node, its device id, or a beginning of it of 6 characters or more that no other has.";
+    NodeName: Some("^[0-9a-f]{6,64}$"), "Id of a node, or 6 characters or more of its beginning or end that no other has.";
     PairingName: Some("^[a-z0-9-]{1,64}$"), "Id of a pairing request.";
 }
 

@@ -1,4 +1,4 @@
-//! Ids as people type them: a unique beginning or end of 8 characters or more stands for the id.
+//! Ids as people type them: a unique beginning or end of 8 characters or more stands for the id, of 6 for that of a node.
 
 use std::fmt::Display;
 
@@ -15,11 +15,18 @@ use crate::{
 
 /// So many candidates are named; more help nobody.
 pub(crate) const MOST_NAMED: usize = 10;
+/// So many are counted.
+const MOST_COUNTED: usize = 100;
 const TOKENS_AT_ONCE: u32 = 500;
 
 /// The run that the path names, among those that the caller may see.
 pub(crate) async fn run(state: &AppState, caller: &Principal, id: RunId) -> Result<RunId, Problem> {
     match IdPart::of(id.as_str()) {
+        // Other programs make ids, too, and theirs may be short.
+        None if is_too_short(id.as_str()) => match state.engine().records().run(caller, &id).await? {
+            Some(_) => Ok(id),
+            None => Err(Problem::unknown_run().because(TOO_SHORT)),
+        },
         None => Ok(id),
         Some(part) => one(state.engine().records().runs_with_part(caller, part).await?, id),
     }
@@ -32,6 +39,10 @@ pub(crate) async fn approval(
     id: ApprovalId,
 ) -> Result<ApprovalId, Problem> {
     match IdPart::of(id.as_str()) {
+        None if is_too_short(id.as_str()) => match state.engine().records().approval(caller, &id).await? {
+            Some(_) => Ok(id),
+            None => Err(Problem::new(Code::ApprovalNotFound, TOO_SHORT)),
+        },
         None => Ok(id),
         Some(part) => one(
             state.engine().records().approvals_with_part(caller, part).await?,
@@ -52,7 +63,7 @@ pub(crate) async fn token(state: &AppState, id: TokenId) -> Result<TokenId, Prob
         let ids = listing.items.into_iter().map(|token| token.id);
         found.extend(ids.filter(|known| part.is_of(known.as_str())));
         match listing.next {
-            Some(next) if found.len() <= MOST_NAMED => page.cursor = Some(next),
+            Some(next) if found.len() <= MOST_COUNTED => page.cursor = Some(next),
             Some(_) | None => return one(found, id),
         }
     }
@@ -68,10 +79,10 @@ pub(crate) fn entry<'a>(ids: impl Iterator<Item = &'a EntryId>, id: EntryId) -> 
     if fitting.contains(&&id) {
         return Ok(id);
     }
-    one(fitting.into_iter().take(MOST_NAMED).cloned().collect(), id)
+    one(fitting.into_iter().cloned().collect(), id)
 }
 
-/// The node that the path names. A node's id is no secret and has no order, so a beginning says enough.
+/// The node that the path names. A node's id is no secret and has no order, so fewer characters say enough.
 pub(crate) async fn node(state: &AppState, name: NodeName) -> Result<String, Problem> {
     if name.is_whole() {
         return Ok(name.0);
@@ -80,20 +91,23 @@ pub(crate) async fn node(state: &AppState, name: NodeName) -> Result<String, Pro
     let nodes = state.bridge().nodes().await?;
     let mut fitting: Vec<NodeCandidate> = nodes
         .into_iter()
-        .filter(|node| node.node_id.starts_with(&part))
+        .filter(|node| node.node_id.starts_with(&part) || node.node_id.ends_with(&part))
         .map(|node| NodeCandidate {
             node_id: node.node_id,
             display_name: node.display_name,
         })
-        .take(MOST_NAMED)
         .collect();
     match (fitting.pop(), fitting.is_empty()) {
         (None, _) => Err(Problem::unknown_node()),
         (Some(only), true) => Ok(only.node_id),
         (Some(last), false) => {
             fitting.push(last);
-            let detail = format!("{part} begins several ids; give more of it");
-            Err(Problem::new(Code::NodeAmbiguous, detail).with(|body| body.candidates = Some(fitting)))
+            let more = beyond(&mut fitting);
+            let detail = format!("{part} begins or ends several ids; give more of it");
+            Err(Problem::new(Code::NodeAmbiguous, detail).with(|body| {
+                body.candidates = Some(fitting);
+                body.more = more;
+            }))
         }
     }
 }
@@ -107,16 +121,33 @@ pub(crate) fn one<Id: PartialEq + Display>(mut candidates: Vec<Id>, named: Id) -
         (None, _) => Ok(named),
         (Some(only), true) => Ok(only),
         (Some(last), false) => {
-            let ids = candidates
-                .iter()
-                .chain([&last])
-                .map(ToString::to_string)
-                .collect();
+            candidates.push(last);
+            let more = beyond(&mut candidates);
+            let ids = candidates.iter().map(ToString::to_string).collect();
             let detail = format!("{named} begins or ends several ids; give more of it");
-            Err(Problem::new(Code::IdAmbiguous, detail).with(|body| body.ids = Some(ids)))
+            Err(Problem::new(Code::IdAmbiguous, detail).with(|body| {
+                body.ids = Some(ids);
+                body.more = more;
+            }))
         }
     }
 }
+
+/// Takes out those that are too many to name, and says how many they are.
+fn beyond<T>(candidates: &mut Vec<T>) -> Option<u64> {
+    let more = candidates.len().saturating_sub(MOST_NAMED);
+    candidates.truncate(MOST_NAMED);
+    u64::try_from(more).ok().filter(|more| *more > 0)
+}
+
+/// What is as short is no part of an id of ours.
+fn is_too_short(id: &str) -> bool {
+    id.len() < SHORTEST_PART
+}
+
+/// Fewer characters could mean too many.
+const SHORTEST_PART: usize = 8;
+const TOO_SHORT: &str = "the id is too short: give 8 characters of its beginning or end, or more";
 
 #[cfg(test)]
 mod tests {

@@ -1,21 +1,21 @@
 //! Which node a call means (`docs/spec/exec-tool.md#2-where-it-runs`).
 //!
-//! Among paired nodes the first rule that any of them satisfies decides: the id, the name, the address, the beginning of the id.
+//! Among paired nodes the first rule that any of them satisfies decides: the id, the name, the address, a part of the id.
 //! A name that an operator gave a node wins over the name that another node had when it was approved: a machine that calls
-//! itself like one of ours takes nothing from it. A node chooses its key and so the beginning of its id; that is why the
-//! beginning of an id comes last.
+//! itself like one of ours takes nothing from it. A node chooses its key and so the beginning and the end of its id; that is why
+//! a part of an id comes last, and must fit one node alone.
 //! That a node is not connected never lets the next rule look for another one: a call must not reach another machine
 //! because the right one is away.
 
 use std::net::IpAddr;
 
-/// The shortest beginning of an id that names a node.
-pub(crate) const MIN_PREFIX: usize = 6;
+/// The shortest beginning or end of an id that names a node.
+pub const MIN_PART: usize = 6;
 
 /// A paired node, as far as it matters here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Selectable<'a> {
-    /// The node id. A call names all of it, or a beginning of 6 characters or more.
+    /// The node id. A call names all of it, or a beginning or end of 6 characters or more.
     pub id: &'a str,
     /// `None` if nobody here named it and it was approved without a name.
     pub name: Option<Name<'a>>,
@@ -73,11 +73,13 @@ pub fn select(nodes: &[Selectable<'_>], named: Option<&str>) -> Result<usize, No
         let own = node.remote_ip.map(|own| own.to_canonical());
         own.is_some() && own == address.map(|address| address.to_canonical())
     };
-    let by_prefix = |node: &Selectable<'_>| name.len() >= MIN_PREFIX && node.id.starts_with(name);
+    let by_part = |node: &Selectable<'_>| {
+        name.len() >= MIN_PART && (node.id.starts_with(name) || node.id.ends_with(name))
+    };
     one_of(matching(nodes, by_id))
         .or_else(|| one_of(matching(nodes, by_name)))
         .or_else(|| one_of(matching(nodes, by_address)))
-        .or_else(|| one_of(matching(nodes, by_prefix)))
+        .or_else(|| one_of(matching(nodes, by_part)))
         .unwrap_or(Err(NotSelected::NotFound))
 }
 
@@ -142,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_meant_by_its_id_its_name_its_address_or_the_beginning_of_its_id() {
+    fn a_node_is_meant_by_its_id_its_name_its_address_or_a_part_of_its_id() {
         let nodes = [MILL, ATTIC, PHONE];
         check(&nodes, Some("aaaaaabbbb02"), Ok(1));
         check(&nodes, Some("build-mill"), Ok(0));
@@ -151,6 +153,9 @@ mod tests {
         check(&nodes, Some("::ffff:10.0.0.8"), Ok(1));
         check(&nodes, Some("cccccc"), Ok(2));
         check(&nodes, Some("ccccc"), Err(NotSelected::NotFound));
+        check(&nodes, Some("bbbb02"), Ok(1));
+        check(&nodes, Some("bbb02"), Err(NotSelected::NotFound));
+        check(&nodes, Some("abbbb0"), Err(NotSelected::NotFound));
         check(
             &nodes,
             Some("aaaaaabbbb"),

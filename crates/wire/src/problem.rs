@@ -70,6 +70,9 @@ pub struct ProblemBody {
     /// `id-ambiguous`: ids that the part could mean.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ids: Option<Vec<String>>,
+    /// `node-ambiguous`, `id-ambiguous`: how many more fit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub more: Option<u64>,
     /// `approval-already-resolved`, `approval-expired`, `approval-cancelled`: the approval as it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approval: Option<Box<ApprovalBody>>,

@@ -70,7 +70,21 @@ pub(crate) async fn run(context: &Context, args: CheckGatewayArgs) -> Result<Exi
     } else {
         case
     };
-    let client = Client::anonymous(&Address::Url(gateway.clone()))?;
+    let client = Client::anonymous(&Address::Url(gateway.clone())).map_err(|failure| {
+        if failure.code != "usage" {
+            return failure;
+        }
+        // A host alone is what people type.
+        let address = if gateway.contains("://") {
+            "http://127.0.0.1:8080"
+        } else {
+            &format!("http://{gateway}")
+        };
+        failure.hint(format!(
+            "countersign check-gateway {}   (the address at which your gateway takes commands)",
+            value::quoted(address)
+        ))
+    })?;
     let mock = mock::open(context, listen, mock::cases(), |_heard| {}).await?;
     let (play, url, token) = (mock.play(), mock.url(), mock::token());
     let stop = CancellationToken::new();

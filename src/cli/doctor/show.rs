@@ -10,6 +10,7 @@ use crate::{
         console::{Console, Format, Tone},
         failure::Failure,
         in_force,
+        init::InitPreset,
         table::Table,
         value,
     },
@@ -35,7 +36,7 @@ pub(super) fn report(console: Console, examined: &Examined, scope: Scope) -> Res
     show_repaired(console, &examined.repaired)?;
     show_findings(console, examined)?;
     if scope == Scope::Findings {
-        return console.line(&format!("settings {}", examined.from.line()));
+        return console.paragraph("", &format!("settings {}", examined.from.line()));
     }
     console.line("")?;
     show_settings(console, examined, scope)?;
@@ -124,8 +125,14 @@ fn show_findings(console: Console, examined: &Examined) -> Result<(), Failure> {
             finding.id,
             value::visible(&finding.key)
         ))?;
-        console.line(&format!("  {}", value::visible(&finding.explanation)))?;
-        console.line(&format!("  fix: {}", value::visible(&finding.fix)))?;
+        console.paragraph("  ", &value::visible(&finding.explanation))?;
+        let fix = value::visible(&finding.fix);
+        // A command is pasted, so it stays on one line.
+        if fix.starts_with("countersign ") {
+            console.line(&format!("  fix: {fix}"))?;
+        } else {
+            console.paragraph("  ", &format!("fix: {fix}"))?;
+        }
     }
     console.line(&total([
         (examined.count(Severity::Error), "error"),
@@ -165,19 +172,65 @@ fn differs(shown: &SettingBody) -> bool {
     shown.value != shown.default || shown.waiting.is_some()
 }
 
+/// Below it are the switches of what is read in commands.
+const READS: &str = "tools.exec.reads";
+
+/// The switches that `init` turns on with this preset, if they are on and no others.
+fn as_a_preset_writes<'a>(settings: &'a [SettingBody]) -> Option<(InitPreset, Vec<&'a SettingBody>)> {
+    let switch = |shown: &'a SettingBody| {
+        let name = shown.path.strip_prefix(READS)?.strip_prefix('.')?;
+        (differs(shown)).then_some((name, shown))
+    };
+    let switches: Vec<(&str, &SettingBody)> = settings.iter().filter_map(switch).collect();
+    let is_on = |shown: &SettingBody| shown.value == Value::Bool(true) && shown.waiting.is_none();
+    let is_of = |preset: &&InitPreset| {
+        let reads = preset.reads();
+        !reads.is_empty()
+            && reads.len() == switches.len()
+            && switches
+                .iter()
+                .all(|(name, shown)| is_on(shown) && reads.iter().any(|read| read == name))
+    };
+    let preset = InitPreset::ALL.iter().find(is_of)?;
+    Some((*preset, switches.into_iter().map(|(_, shown)| shown).collect()))
+}
+
+/// A file by its name: where those of a state directory lie is known.
+fn by_name(source: &str) -> &str {
+    match source.rsplit_once('/') {
+        Some((folder, name)) if folder.starts_with('/') => name,
+        Some(_) | None => source,
+    }
+}
+
 fn show_settings(console: Console, examined: &Examined, scope: Scope) -> Result<(), Failure> {
     let settings = &examined.settings;
-    let mut table = Table::new(&["SETTING", "VALUE", "SET BY", ""]);
-    let wanted = |shown: &&SettingBody| scope == Scope::Everything || differs(shown);
+    let is_all = scope == Scope::Everything;
+    let mut table = Table::new(&["SETTING", "VALUE", "SET BY", ""]).keeping("SET BY");
+    let folded = if is_all {
+        None
+    } else {
+        as_a_preset_writes(settings)
+    };
+    let is_folded = |shown: &SettingBody| {
+        let folded = folded.as_ref();
+        folded.is_some_and(|(_, switches)| switches.iter().any(|switch| switch.path == shown.path))
+    };
+    let wanted = |shown: &&SettingBody| is_all || (differs(shown) && !is_folded(shown));
     for shown in settings.iter().filter(wanted) {
+        let source = if is_all {
+            shown.source.as_str()
+        } else {
+            by_name(&shown.source)
+        };
         table.row([
             shown.path.as_str(),
             &value::spelled(&shown.value),
-            &shown.source,
+            source,
             &in_force::remark(shown),
         ]);
     }
-    console.line(&format!("settings {}", examined.from.line()))?;
+    console.paragraph("", &format!("settings {}", examined.from.line()))?;
     if settings.is_empty() {
         console.note("the settings do not read");
         return Ok(());
@@ -186,8 +239,14 @@ fn show_settings(console: Console, examined: &Examined, scope: Scope) -> Result<
         return console.table(&table, "the settings do not read");
     }
     let different = settings.iter().filter(|shown| differs(shown)).count();
-    if different > 0 {
+    if !table.is_empty() {
         console.table(&table, "")?;
+    }
+    if let Some((preset, switches)) = &folded {
+        let (count, preset) = (switches.len(), preset.as_str());
+        console.line(&format!(
+            "{READS}: {count} switches on, as the preset {preset} writes them"
+        ))?;
     }
     console.line(&format!(
         "{} of {} differ from the default; --all shows the rest",
@@ -224,13 +283,14 @@ fn show_kernel(console: Console, kernel: &KernelBody, scope: Scope) -> Result<()
 fn show_missing(console: Console, kernel: &KernelBody) -> Result<(), Failure> {
     for part in &kernel.parts {
         if let Some(missing) = &part.missing {
-            console.line(&format!(
+            let text = format!(
                 "{}: {}; it needs {}. Without it {}",
                 part.part,
                 value::visible(missing),
                 value::visible(&part.needs),
                 value::visible(&part.otherwise)
-            ))?;
+            );
+            console.paragraph("", &text)?;
         }
     }
     Ok(())
@@ -239,6 +299,36 @@ fn show_missing(console: Console, kernel: &KernelBody) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn switches_that_a_preset_writes_are_one_row() {
+        let setting = |path: &str, value: bool| SettingBody {
+            path: path.to_owned(),
+            value: json!(value),
+            source: "/s/openclaw.json".to_owned(),
+            default: json!(false),
+            effective: true,
+            waiting: None,
+            waits_for: None,
+        };
+        let reads = InitPreset::Cautious.reads();
+        let mut settings: Vec<SettingBody> = reads
+            .iter()
+            .map(|name| setting(&format!("{READS}.{name}"), true))
+            .collect();
+        settings.push(setting("tools.exec.other", true));
+        settings.push(setting("tools.exec.reads.unwritten", false));
+        let (preset, switches) = as_a_preset_writes(&settings).expect("folded");
+        assert_eq!((preset, switches.len()), (InitPreset::Cautious, reads.len()));
+        // One more, or one less, is a person's choice and is shown.
+        settings.push(setting("tools.exec.reads.more", true));
+        assert!(as_a_preset_writes(&settings).is_none());
+        settings.pop();
+        settings.remove(0);
+        assert!(as_a_preset_writes(&settings).is_none());
+        assert_eq!(by_name("/s/countersign/countersign.toml"), "countersign.toml");
+        assert_eq!(by_name("default"), "default");
+    }
 
     #[test]
     fn counts_have_the_right_plural_and_no_zeros() {

@@ -96,6 +96,17 @@ impl InitPreset {
         config
     }
 
+    /// The switches below `tools.exec.reads` that it turns on.
+    pub(crate) fn reads(self) -> Vec<String> {
+        let config = self.config();
+        let reads = config.pointer("/tools/exec/reads").and_then(Value::as_object);
+        reads
+            .into_iter()
+            .flat_map(serde_json::Map::keys)
+            .cloned()
+            .collect()
+    }
+
     /// What the approvals document must say.
     pub(crate) fn document(self) -> Value {
         let PresetValues {

@@ -233,7 +233,7 @@ async fn what_is_wrong_is_said_in_plain_words() {
     for (body, message) in [
         (
             json!({ "command": "ls", "approvalWaitMs": "60s" }),
-            "approvalWaitMs: expected a whole number of milliseconds from 0 on, not the text \"60s\"",
+            "approvalWaitMs: expected a whole number of milliseconds, 0 to 600000, not the text \"60s\"",
         ),
         (
             json!({ "command": ["ls"] }),

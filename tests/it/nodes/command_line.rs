@@ -1,7 +1,7 @@
 use serde_json::Value;
 
 use super::{ONLY_RUN, knock, paired};
-use crate::support::TestServer;
+use crate::support::{Members as _, TestServer};
 
 #[tokio::test]
 async fn pairings_are_listed_and_decided() {
@@ -11,9 +11,18 @@ async fn pairings_are_listed_and_decided() {
     let asked = knock(&server, "build-box", ONLY_RUN).await;
     let listed = server.cli(&["nodes", "pairings"]).await;
     assert_eq!(listed.code, Some(0), "{listed:?}");
-    listed.says(&asked.request);
+    listed.says(&asked.request[..8]);
+    assert!(!listed.stdout.contains(&asked.request), "{listed:?}");
     listed.says("build-box");
-    listed.complains(format!("hint: countersign nodes approve {}", asked.request));
+    listed.complains(format!("hint: countersign nodes approve {}", &asked.request[..8]));
+    let narrow = TestServer::finish(server.invocation(&["nodes", "pairings"]).env("COLUMNS", "80")).await;
+    assert!(
+        narrow.stdout.lines().all(|line| line.chars().count() <= 80),
+        "{narrow:?}"
+    );
+    narrow.says("to connect");
+    let wide = server.cli(&["nodes", "pairings", "--wide"]).await;
+    wide.says(&asked.request);
     let data: Value =
         serde_json::from_str(&server.cli(&["nodes", "pairings", "--json"]).await.stdout).expect("JSON");
     assert_eq!(data["items"][0]["requestId"], asked.request.as_str());
@@ -49,6 +58,15 @@ async fn a_node_is_shown_renamed_and_removed_by_name_or_beginning() {
     let server = TestServer::asking().start().await;
     let node = paired(&server, "build-box", ONLY_RUN).await;
     let beginning = node.id().get(..6).expect("an id").to_owned();
+    let end = node.id()[58..].to_owned();
+    for part in [&beginning, &end] {
+        let found = server.operator().read(&format!("/v1/nodes/{part}")).await;
+        assert_eq!(found["nodeId"], node.id(), "{part}");
+        let shown = server.cli(&["nodes", "show", part, "--json"]).await;
+        shown.says(node.id());
+    }
+    let few = server.operator().get(&format!("/v1/nodes/{}", &end[1..])).await;
+    few.problem(404, "node-not-found").says("detail", "6 characters");
     let listed = server.cli(&["nodes", "list"]).await;
     listed.says("build-box");
     listed.says("connected");
@@ -61,6 +79,7 @@ async fn a_node_is_shown_renamed_and_removed_by_name_or_beginning() {
         .cli(&["nodes", "show", beginning.get(..5).expect("five")])
         .await;
     assert!(short.stderr.starts_with("error[node-not-found]: "), "{short:?}");
+    short.complains("of an id give 6 characters or more");
 
     let renamed = server
         .cli(&["nodes", "rename", "build-box", "Second floor"])
@@ -94,7 +113,7 @@ async fn names_that_would_move_the_cursor_are_spelled_out() {
     assert!(shown.stderr.starts_with("error[node-ambiguous]: "), "{shown:?}");
     for node in [&first, &second] {
         assert!(
-            shown.stderr.contains(node.id().get(..12).expect("an id")),
+            shown.stderr.contains(&format!("\n  {}  twin ", &node.id()[..8])),
             "{shown:?}"
         );
     }

@@ -53,15 +53,19 @@ async fn a_terminal_gets_a_link_with_the_ready_line() {
     let Some(script) = program("script") else {
         return skip("script(1) is not here, which makes a terminal");
     };
+    for (more, is_drawn) in [("", true), (" --no-qr", false)] {
+        a_link_comes(&script, more, is_drawn).await;
+    }
+}
+
+/// The ready line, the link as a code unless that is not wanted, and the link alone on its line.
+async fn a_link_comes(script: &Path, more: &str, is_drawn: bool) {
     let server = TestServer::full().prepare();
     // script(1) runs the command on a terminal of its own and passes what is printed there on.
-    let serve = concat!(
-        "exec '",
-        env!("CARGO_BIN_EXE_countersign"),
-        "' serve --listen 127.0.0.1:0"
-    );
+    let program = env!("CARGO_BIN_EXE_countersign");
+    let serve = format!("exec '{program}' serve --listen 127.0.0.1:0{more}");
     let invocation = Invocation::new(script)
-        .args(&["--quiet", "--flush", "--command", serve, "/dev/null"])
+        .args(&["--quiet", "--flush", "--command", &serve, "/dev/null"])
         .env("HOME", server.scratch().path())
         .env("SHELL", "/bin/sh")
         .env("OPENCLAW_STATE_DIR", server.state());
@@ -69,14 +73,16 @@ async fn a_terminal_gets_a_link_with_the_ready_line() {
     let mut lines = BufReader::new(terminal.stdout.take().unwrap());
     let ready = tokio::task::spawn_blocking(move || {
         let mut line = String::new();
-        let mut is_ready = false;
+        let (mut is_ready, mut drawn) = (false, 0);
         // Alone on its line, after the line that says that the server is ready.
         while !line.starts_with("http://127.0.0.1:") {
             line.clear();
             assert!(lines.read_line(&mut line).unwrap() > 0, "no link");
             is_ready |= line.starts_with("countersign ready");
+            drawn += usize::from(is_ready && line.contains('\u{2588}'));
         }
         assert!(is_ready, "the link came first");
+        assert_eq!(drawn > 10, is_drawn, "{drawn} lines of a code");
         line
     });
     let url = within("the link", ready).await.unwrap().trim().to_owned();

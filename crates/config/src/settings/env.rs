@@ -18,6 +18,13 @@ pub trait Environment: Debug + Send + Sync {
         let no_color = self.get("NO_COLOR").is_some_and(|value| !value.is_empty());
         !no_color && self.get("TERM").as_deref() != Some("dumb")
     }
+
+    /// Whether colours go to what is no terminal, too (`CLICOLOR_FORCE`). `NO_COLOR` counts before it.
+    fn forces_colors(&self) -> bool {
+        let no_color = self.get("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let forced = self.get("CLICOLOR_FORCE");
+        !no_color && forced.is_some_and(|value| !value.is_empty() && value != "0")
+    }
 }
 
 /// The environment of this process.

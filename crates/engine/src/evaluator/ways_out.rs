@@ -3,7 +3,7 @@
 
 use countersign_domain::{AgentId, Ask, Host, Pattern, Reason, Security, SessionKey};
 use countersign_policy::{
-    allowlist::{MatchKind, SegmentReport},
+    allowlist::{Analysis, MatchKind, SegmentReport},
     combine::DocumentPolicy,
     command::characters::is_escaped_in_display,
     gate::{AskWhy, Verdict},
@@ -36,8 +36,9 @@ pub struct WaysOut {
 }
 
 impl Judgement {
-    /// What would change this, where it comes to `outcome`.
-    pub(crate) fn ways_out(&self, agent: &AgentId, outcome: Outcome) -> WaysOut {
+    /// What would change this, where it comes to `outcome`. `analysis` has at least the parts of the call, also where nothing had to be
+    /// judged of them.
+    pub(crate) fn ways_out(&self, agent: &AgentId, outcome: Outcome, analysis: &Analysis) -> WaysOut {
         let to_allow = match (outcome, self.verdict) {
             (Outcome::Ask(_) | Outcome::Deny(Reason::NoApprover), Verdict::Ask(spec)) => match spec.why {
                 AskWhy::AskAlways => self.to_end_asking_always(agent),
@@ -48,16 +49,16 @@ impl Judgement {
             (Outcome::Deny(Reason::AllowlistMiss), _) => self.entries(agent, &self.would_persist()),
             _ => Vec::new(),
         };
-        let refusable = matches!(
-            outcome,
-            Outcome::Run | Outcome::Ask(_) | Outcome::Deny(Reason::AllowlistMiss | Reason::NoApprover)
-        );
-        let analysis = self.analysis.as_ref().filter(|_| refusable);
+        // One deny rule is enough, and none can be stored in a document that does not read.
+        let refusable = match outcome {
+            Outcome::Run | Outcome::Ask(_) => true,
+            Outcome::Deny(reason) => !matches!(reason, Reason::Denylist | Reason::DocumentRefused),
+            Outcome::BadCommand | Outcome::BlockedEnv => false,
+        };
+        let program = what_it_is_for(&analysis.segments).filter(|_| refusable);
         WaysOut {
             to_allow,
-            to_refuse: analysis
-                .and_then(|analysis| what_it_is_for(&analysis.segments))
-                .map(|program| hint(&words_to_refuse(agent, program))),
+            to_refuse: program.map(|program| hint(&words_to_refuse(agent, program))),
         }
     }
 

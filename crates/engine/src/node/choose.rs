@@ -105,9 +105,18 @@ fn called(node: &NodeInfo) -> Option<Name<'_>> {
 fn not_selected(nodes: &[NodeInfo], why: NotSelected, name: Option<&str>, whose: &str) -> ExecError {
     let name = name.unwrap_or_default();
     match why {
-        NotSelected::NotFound => ExecError::NodeNotFound {
-            detail: format!("{whose} {name:?}, and no paired node is called so"),
-        },
+        NotSelected::NotFound => {
+            let is_short =
+                name.len() < node_select::MIN_PART && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+            let short = if is_short {
+                "; of an id give 6 characters or more"
+            } else {
+                ""
+            };
+            ExecError::NodeNotFound {
+                detail: format!("{whose} {name:?}, and no paired node is called so{short}"),
+            }
+        }
         NotSelected::NoneConnected => ExecError::NodeUnavailable {
             failure: InvokeFailure::NotConnected,
             detail: "no node that runs commands is connected".to_owned(),

@@ -38,8 +38,8 @@ pub enum OutputBytes {
     Spool(std::path::PathBuf),
 }
 
-/// So many candidates are named for a part of an id.
-const MOST_WITH_PART: u32 = 6;
+/// So many candidates are counted for a part of an id.
+const MOST_WITH_PART: u32 = 100;
 /// So many of the latest questions a proposal is tried on.
 const COUNTED_QUESTIONS: usize = 20;
 

@@ -22,3 +22,4 @@ pub(crate) use if_match::{IfMatch, etag};
 pub(crate) use moment::Moment;
 pub(crate) use path::{AgentEntry, AgentScope, AtPath, NodeName, PairingName, ProcessSessionName};
 pub(crate) use query::{Parameters, QueryForm, QueryOf};
+pub(crate) use words::MAX_APPROVAL_WAIT_MS;

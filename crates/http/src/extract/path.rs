@@ -89,7 +89,7 @@ impl PathParameters for ProcessSessionName {
     }
 }
 
-/// A node, by its id or a beginning of it of [`NodeName::SHORTEST`] characters or more. Any other text names none: a caller
+/// A node, by its id or a beginning or end of it of [`NodeName::SHORTEST`] characters or more. Any other text names none: a caller
 /// who has only a name chooses the node itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NodeName(pub(crate) String);
@@ -109,8 +109,12 @@ impl NodeName {
 impl PathParameters for NodeName {
     fn read<'a>(get: impl Fn(&str) -> Option<&'a str>) -> Result<Self, Problem> {
         let text = get("nodeId").unwrap_or_default();
-        let is_id = (Self::SHORTEST..=Self::WHOLE).contains(&text.len())
-            && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let is_hex = text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        if is_hex && (1..Self::SHORTEST).contains(&text.len()) {
+            return Err(Problem::unknown_node()
+                .because("the id is too short: give 6 characters of its beginning or end, or more"));
+        }
+        let is_id = is_hex && (Self::SHORTEST..=Self::WHOLE).contains(&text.len());
         is_id
             .then(|| Self(text.to_owned()))
             .ok_or_else(Problem::unknown_node)

@@ -4,6 +4,9 @@ use std::borrow::Cow;
 
 use countersign_domain::intended;
 
+/// So long a call may wait for a person.
+pub(crate) const MAX_APPROVAL_WAIT_MS: u64 = 600_000;
+
 /// A message of a reader of JSON about one member.
 pub(super) fn of_json(message: &str) -> Cow<'_, str> {
     if let Some((found, expected)) = mismatch(message) {
@@ -43,13 +46,23 @@ pub(super) fn with_unit<'a>(path: &str, words: Cow<'a, str>) -> Cow<'a, str> {
     let unit = [("Ms", "milliseconds"), ("Bytes", "bytes")]
         .into_iter()
         .find_map(|(end, unit)| path.ends_with(end).then_some(unit));
-    match unit {
+    let words: Cow<'a, str> = match unit {
         Some(unit) if words.contains("a whole number") => words
             .replacen("a whole number", &format!("a whole number of {unit}"), 1)
             .into(),
         Some(_) | None => words,
+    };
+    let name = path.rsplit('.').next().unwrap_or_default();
+    match BOUNDED.iter().find(|(known, _)| *known == name) {
+        Some((_, most)) if words.contains(" from 0 on") => {
+            words.replacen(" from 0 on", &format!(", 0 to {most}"), 1).into()
+        }
+        Some(_) | None => words,
     }
 }
+
+/// Members with an upper limit, which a value of another form is told, too.
+const BOUNDED: [(&str, u64); 1] = [("approvalWaitMs", MAX_APPROVAL_WAIT_MS)];
 
 /// What a reader of JSON says of a text that is none: what is wrong, and where.
 pub(super) fn of_syntax(message: &str) -> String {
@@ -158,6 +171,10 @@ mod tests {
             "expected a whole number of bytes from 0 on, not null"
         );
         assert_eq!(words("limit"), "expected a whole number from 0 on, not null");
+        assert_eq!(
+            words("arguments.approvalWaitMs"),
+            "expected a whole number of milliseconds, 0 to 600000, not null"
+        );
         assert_eq!(with_unit("waitMs", "expected a word".into()), "expected a word");
     }
 

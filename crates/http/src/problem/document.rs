@@ -131,6 +131,11 @@ impl Problem {
         self
     }
 
+    /// The same with another detail.
+    pub(crate) fn because(self, detail: &str) -> Self {
+        self.with(|body| detail.clone_into(&mut body.detail))
+    }
+
     /// Adds the exact command or key that would change the answer.
     pub(crate) fn with_hint(self, hint: Option<String>) -> Self {
         self.with(|body| body.hint = hint)

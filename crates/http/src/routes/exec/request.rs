@@ -15,12 +15,12 @@ use countersign_domain::{
 
 use crate::{
     deprecation::Deprecated,
+    extract::MAX_APPROVAL_WAIT_MS,
     problem::{Code, Problem},
     schema::EnvOverrides,
 };
 
 const YIELD_MS: std::ops::RangeInclusive<u64> = 10..=120_000;
-const MAX_APPROVAL_WAIT_MS: u64 = 600_000;
 /// Longer than any command; keeps times far from overflowing.
 const MAX_TIMEOUT_SECONDS: f64 = 31_536_000.0;
 const MAX_TIMEOUT_MS: u64 = 31_536_000_000;
