@@ -114,7 +114,7 @@ impl QueryForm for EventsQuery {
 #[expect(dead_code, reason = "a schema")]
 enum ListedEvent {
     Full(Event),
-    Brief(EventBriefBody),
+    Brief(Box<EventBriefBody>),
 }
 
 fn position(name: &str, seq: i64) -> Result<i64, Problem> {
