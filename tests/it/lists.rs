@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use reqwest::Method;
+use reqwest::{Method, header::ACCEPT};
 
 use crate::support::{Api, Invocation, Members, TestServer, run_program, write_file};
 
@@ -208,6 +208,89 @@ async fn every_list_has_a_brief_view() {
         record["atMs"].is_i64() && record.get("hash").is_none(),
         "{record}"
     );
+    // Both views name the time in both ways.
+    for view in ["full", "brief"] {
+        let records = operator.read(&format!("/v1/audit?view={view}&limit=3")).await;
+        for record in records.list("items") {
+            assert!(
+                record["atMs"].is_i64() && record["ts"] == record["atMs"],
+                "{record}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_brief_views_of_entries_and_events_are_shorter_and_say_what_a_row_needs() {
+    let server = TestServer::asking().start().await;
+    let operator = server.operator();
+    let entry = json!({ "pattern": "/bin/date", "note": "for the clock", "maxUses": 3, "directory": "/srv" });
+    operator.made("/v1/agents/main/allowlist", entry).await;
+    let list = |view: &str| format!("/v1/agents/main/allowlist?view={view}");
+    let (full, brief) = (
+        operator.read(&list("full")).await,
+        operator.read(&list("brief")).await,
+    );
+    let item = &brief["items"][0];
+    assert_has!(item, { "pattern": "/bin/date", "kind": "grant", "state": "active" });
+    for left_out in ["note", "warnings", "maxUses", "lastUsedAt", "directory"] {
+        assert!(item.get(left_out).is_none(), "{item}");
+        assert!(
+            left_out == "lastUsedAt" || full["items"][0].get(left_out).is_some(),
+            "{full}"
+        );
+    }
+    assert!(
+        brief.to_string().len() * 4 < full.to_string().len() * 3,
+        "{brief}"
+    );
+
+    let secret = format!("date --token abcdef0123456789 {}", "word ".repeat(200));
+    let asked = server.accepted(json!({ "command": secret })).await;
+    operator.decided(asked.text("approvalId"), "deny").await;
+    let page = async |query: &str| {
+        let request = operator.request(Method::GET, &format!("/v1/events?types=exec.&limit=500{query}"));
+        operator
+            .send(request.header(ACCEPT, "application/json"))
+            .await
+            .expect(200)
+    };
+    let (full, brief) = (page("").await, page("&view=brief").await);
+    assert_eq!(brief.list("items").len(), full.list("items").len());
+    assert!(brief.to_string().len() * 2 < full.to_string().len(), "{brief}");
+    assert!(!brief.to_string().contains("abcdef0123456789"), "{brief}");
+    let of = |kind: &str| {
+        brief
+            .list("items")
+            .iter()
+            .find(|event| event["type"] == kind)
+            .cloned()
+    };
+    let requested = of("exec.approval.requested").expect("asked");
+    assert_has!(requested, { "runId": asked.text("runId"), "approvalId": asked.text("approvalId"), "agentId": "main", "truncated": true });
+    assert!(
+        requested["line"]
+            .as_str()
+            .is_some_and(|line| line.chars().count() <= 200),
+        "{requested}"
+    );
+    assert!(
+        requested["atMs"].is_i64() && requested["seq"].is_i64() && requested.get("cwd").is_none(),
+        "{requested}"
+    );
+    assert_has!(of("exec.approval.resolved").expect("answered"), { "status": "denied", "decision": "deny" });
+    assert_has!(of("exec.denied").expect("denied"), { "reason": "user-denied" });
+    // A stream has each event in full.
+    let stream = operator.request(Method::GET, "/v1/events?view=brief");
+    let stream = stream.header(ACCEPT, "text/event-stream");
+    operator.send(stream).await.problem(400, "invalid-request");
+    let links = full
+        .list("items")
+        .iter()
+        .find(|event| event["type"] == "exec.approval.requested");
+    for link in ["approvalUrl", "statusUrl"] {
+        assert_eq!(links.expect("asked")[link], asked[link], "{full}");
+    }
 }
 
 #[tokio::test]

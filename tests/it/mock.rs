@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use reqwest::{Method, header::ACCEPT};
 use serde_json::{Value, json};
 
 use crate::support::{
@@ -144,6 +145,38 @@ async fn a_script_is_played_in_the_forms_of_a_server() {
     }
     let (real, played) = (real.expect(202), played.expect(202));
     assert_eq!(members(&played), members(&real));
+    // Its links open: the run with a token, and the page of the question without one.
+    let place = |link: &str| {
+        let link = played.text(link);
+        let place = link.strip_prefix(mock.ready.text("url"));
+        place.unwrap_or_else(|| panic!("{link} leads away")).to_owned()
+    };
+    let run = api.read(&place("statusUrl")).await;
+    assert_has!(run, { "runId": played.text("runId"), "mock": true });
+    let anybody = api.with_token(None);
+    let question = anybody.read(&place("approvalUrl")).await;
+    assert_has!(question, { "approvalId": played.text("approvalId"), "statusUrl": played.text("statusUrl"), "mock": true });
+    let browser = anybody
+        .request(Method::GET, &place("approvalUrl"))
+        .header(ACCEPT, "text/html");
+    let page = anybody.send(browser).await;
+    assert_eq!(
+        (page.status, page.header("countersign-mock")),
+        (200, Some("true"))
+    );
+    assert!(page.text().contains("This is a mock"), "{}", page.text());
+    anybody
+        .get("/a/0198aaaa-bbbb")
+        .await
+        .problem(404, "approval-not-found");
+    let events = api.request(Method::GET, "/v1/events?types=exec.approval.requested");
+    let events = api
+        .send(events.header(ACCEPT, "application/json"))
+        .await
+        .expect(200);
+    for link in ["statusUrl", "approvalUrl"] {
+        assert_eq!(events["items"][0][link], played[link], "{events}");
+    }
     operator
         .posted(
             &format!("/v1/approvals/{}/decision", real.text("approvalId")),

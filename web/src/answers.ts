@@ -2,11 +2,17 @@
 
 import { announce } from "./announce.ts";
 import { json, Refused } from "./api/api.ts";
-import type { Approval, ApprovalDecision, DecisionResult, DecisionsResult, Revision } from "./api/types.ts";
-import { type AnswerOptions, chooseNone, closeCard, decide, draw, isNarrow, isOpen, look, model, nextOpen, open, opened, openRow, rows, sentBlindly, unfold } from "./inbox.ts";
+import type { Approval, ApprovalDecision, DecisionResult, DecisionsResult, GrantChoice, Revision } from "./api/types.ts";
+import { type AnswerOptions, chooseNone, chosen, closeCard, decide, draw, focusNext, isNarrow, isOpen, listed, look, model, nextOpen, open, opened, openRow, rows, sentBlindly, unfold } from "./inbox.ts";
+import { coverageOf } from "./pure/coverage.ts";
+import { narrowingOf } from "./pure/grant.ts";
 import { MOST_TOGETHER, rowOf } from "./pure/groups.ts";
 import { outcome } from "./pure/words.ts";
 import { check, gone, only } from "./shell.ts";
+
+const JUDGED_MS = 10_000;
+/** So many different requests are denied only after a second press, and share a row afterwards. */
+export const MANY = 10;
 
 let answers = 0;
 
@@ -32,11 +38,38 @@ async function send(all: readonly string[], decision: "allow-once" | "deny", rea
   }
 }
 
+/** What had one answer stays together. */
+function number(ids: readonly string[]): void {
+  answers += 1;
+  for (const id of ids) {
+    const entry = model.entries.get(id);
+    if (entry) entry.answer = answers;
+  }
+}
+
+const endedOf = (ids: readonly string[]) => ids.flatMap((id) => model.entries.get(id) ?? []).filter(({ phase }) => phase === "settled");
+
+/** Where those that share a row did not all end alike, each says how. */
+function listUnlike(ids: readonly string[]): void {
+  const [first = ""] = ids;
+  const row = rowOf(first, rows());
+  if (row && row.name !== first && new Set(endedOf(ids).map(({ approval, mine }) => outcome(approval, mine).title)).size > 1) unfold(row.name, true);
+}
+
+/** Chooses everything that waits in the list as it is filtered, as far as one answer can go to it. */
+export function chooseAll(): void {
+  chosen.set(new Set(listed().filter(isOpen).slice(0, MOST_TOGETHER).map(({ approval }) => approval.id)));
+  if (opened.value !== undefined) focusNext.set({ id: opened.value, where: "card" });
+}
+
 /** Answers everything that is chosen. */
 export async function decideChosen(ids: readonly string[], decision: "allow-once" | "deny", reason: string): Promise<void> {
   const from = opened.value;
+  // A few keep their rows; many would fill the list with what is over.
+  if (ids.length > MANY) number(ids);
   await send(ids, decision, reason);
   chooseNone();
+  listUnlike(ids);
   if (gone.value === undefined) draw();
   // You may have gone on to another request while the answer was on its way.
   const next = opened.value === from ? rows().find(({ entries }) => entries.some(isOpen)) : undefined;
@@ -47,25 +80,40 @@ export async function decideChosen(ids: readonly string[], decision: "allow-once
 export async function decideTogether(ids: readonly string[], decision: ApprovalDecision, { reason, ...options }: AnswerOptions): Promise<void> {
   const [first] = ids;
   if (first === undefined) return;
-  answers += 1;
-  for (const id of ids) {
-    const entry = model.entries.get(id);
-    if (entry) entry.answer = answers;
-  }
+  number(ids);
   // What is stored goes with one answer alone. A rule that allows answers the others by itself.
   const isAlone = Object.keys(options).length > 0;
+  const asked = model.entries.get(first)?.approval;
   if (isAlone) await decide(first, decision, { ...options, ...(reason && { reason }) });
-  if (decision !== "allow-always") await send(isAlone ? ids.slice(1) : ids, decision, reason ?? "");
+  if (decision === "allow-always") {
+    if (asked && options.grant && model.entries.get(first)?.phase === "settled") sayWhatStays(asked, options.grant, ids.slice(1));
+  } else await send(isAlone ? ids.slice(1) : ids, decision, reason ?? "");
   if (gone.value !== undefined) return;
-  const ended = ids.flatMap((id) => model.entries.get(id) ?? []).filter(({ phase }) => phase === "settled");
+  const ended = endedOf(ids);
   const row = rowOf(first, rows());
-  // Where they did not all end alike, each says how.
-  if (row && row.name !== first && new Set(ended.map(({ approval, mine }) => outcome(approval, mine).title)).size > 1) unfold(row.name, true);
+  listUnlike(ids);
   draw();
   // You may have gone on to another request while the answer was on its way.
   const isHere = openRow()?.entries.some(({ approval }) => ids.includes(approval.id));
   const next = isHere && ended.length === ids.length ? nextOpen(first) ?? row : undefined;
   if (next) open(next.name, "card");
+}
+
+/** Says of each request of a group that a stored rule leaves why it does. Of those that it covers the server says how they end. */
+function sayWhatStays(asked: Approval, grant: GrantChoice, ids: readonly string[]): void {
+  const waiting = () => ids.flatMap((id) => model.entries.get(id) ?? []).filter(({ phase }) => phase === "pending").map(({ approval }) => approval);
+  const { covered, left } = coverageOf(asked, narrowingOf(grant), waiting());
+  for (const { approval: { id }, why } of left) {
+    model.refused(id, `The rule you stored does not cover this: ${why}.`);
+    // It will have an answer of its own.
+    delete model.entries.get(id)?.answer;
+  }
+  // It is judged again at once, but starts when there is a place for it.
+  setTimeout(() => {
+    const late = new Set(waiting().map(({ id }) => id));
+    for (const { id } of covered.filter((approval) => late.has(approval.id))) model.refused(id, "It still waits, although the rule you stored should cover it. Answer it, or look at the limits of its agent.");
+    if (gone.value === undefined) draw();
+  }, JUDGED_MS);
 }
 
 /** Lists the requests of a group; on a phone the list comes back. */

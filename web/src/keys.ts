@@ -4,6 +4,7 @@
 import { openCard } from "./card-keys.ts";
 import { areSimilar, choose, chooseAlike, chooseNone, chosen, closeCard, isOpened, move, open, opened, rows, setSimilar, unfold } from "./inbox.ts";
 import { rowOf } from "./pure/groups.ts";
+import { record } from "./later.ts";
 import { meaning } from "./pure/letter.ts";
 import { place } from "./place.ts";
 import { State } from "./state.ts";
@@ -42,6 +43,7 @@ const DEEDS: Record<string, () => void> = {
   e: onCard(() => openCard()?.press("edit")),
   x: onFocused(choose),
   X: onFocused(chooseAlike),
+  "*": () => record.value?.chooseAll(),
   o: onFocused((name) => unfold(name)),
   ArrowRight: onFocused((name) => unfold(name, true)),
   ArrowLeft: onFocused((name) => unfold(name, false)),
@@ -62,6 +64,9 @@ const called = (name: string | undefined): string | undefined => rowOf(name, row
 /** A letter that answers. It is for the request that you see and are on; for any other it only opens that one. */
 function onCard(deed: () => void): () => void {
   return () => {
+    // The card of one answer to several takes the letters once it has the focus.
+    const batch = chosen.value.size ? document.querySelector<HTMLElement>("[data-id=chosen] article") : null;
+    if (batch) return batch.contains(document.activeElement) ? deed() : batch.focus();
     const { value: now } = opened;
     const card = now === undefined ? undefined : document.querySelector(`[data-id="${CSS.escape(now)}"]`);
     const what = meaning({ opened: called(now), focused: called(focused()), isInSight: card !== null && card !== undefined && isInSight(card) }, (name) => rowOf(name, rows()) !== undefined);

@@ -80,8 +80,8 @@ function sentence(error: unknown, body: Credentials): string {
   if (error.status === 429) return "Too many wrong tries. Wait a minute, then try again.";
   if (error.status === 401) {
     return "code" in body
-      ? "This link was used already, or it is too old. Make a new one: countersign login-link"
-      : "This token is not valid, or no longer.";
+      ? "This link was used already, or has expired. Make a new one: countersign login-link"
+      : "This token is not valid, or has been revoked.";
   }
   return error.sentence;
 }

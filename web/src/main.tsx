@@ -147,7 +147,7 @@ function heard(event: PageEvent): void {
   happened(event);
   const { type } = event;
   if (type === "exec.stopped" || type === "exec.resumed") refreshStop();
-  if (type === "server.shutdown") say("offline", "The server stops. Trying again …");
+  if (type === "server.shutdown") say("offline", "The server is shutting down. Trying again …");
   if (/^(policy|config|document)\./.test(type)) policySoon();
   if (/^exec\.(requested|started|finished|denied)$/.test(type)) hint("runs");
   if (type.startsWith("exec.approval.")) hint("approvals");

@@ -18,10 +18,10 @@ test("cases are counted, and a failure is no success", () => {
 test("what loosens is told first and warned of", () => {
   const { tone, text, parts } = changedBy(backtest({ total: 1200, same: 1190, nowRun: 4, nowDenied: 1, nowAsk: 2, widerFallback: 1, skipped: 2 }));
   assert.equal(tone, "warn");
-  assert.equal(text, "8 of 1,200 runs would be decided otherwise. 2 runs could not be judged again.");
+  assert.equal(text, "8 of 1,200 runs would be decided differently. 2 runs could not be judged again.");
   assert.deepEqual(parts, ["4 runs would run without a question", "1 run would need approval, and run without an answer", "2 runs would need approval", "1 run would be denied"]);
   assert.equal(changedBy(backtest({ total: 2, same: 1, nowDenied: 1 })).tone, "live");
-  assert.equal(changedBy(backtest({ total: 2, same: 2 })).text, "2 runs were judged again, and nothing would be decided otherwise.");
+  assert.equal(changedBy(backtest({ total: 2, same: 2 })).text, "2 runs were judged again, and nothing would be decided differently.");
   assert.equal(changedBy(backtest({})).tone, "dull");
 });
 

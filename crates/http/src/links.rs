@@ -49,7 +49,7 @@ impl Links {
         self.place(&run_path(id))
     }
 
-    /// The data of an event, with the link that a question is answered at: no record has an address of this server.
+    /// The data of an event, with the links to a question and to its run: no record has an address of this server.
     pub(crate) fn on_event<'a>(&self, event: &'a Publication) -> Cow<'a, str> {
         let Publication {
             seq: _,
@@ -59,8 +59,13 @@ impl Links {
         } = event;
         match (event_type, &subject.approval_id, data.strip_suffix('}')) {
             (EventType::ApprovalRequested, Some(id), Some(members)) => {
-                let url = serde_json::Value::from(self.approval(id));
-                Cow::Owned(format!("{members},\"approvalUrl\":{url}}}"))
+                let approval = serde_json::Value::from(self.approval(id));
+                let status = subject
+                    .run_id
+                    .as_ref()
+                    .map(|run| serde_json::Value::from(self.run(run)));
+                let status = status.map_or_else(String::new, |url| format!(",\"statusUrl\":{url}"));
+                Cow::Owned(format!("{members},\"approvalUrl\":{approval}{status}}}"))
             }
             _ => Cow::Borrowed(data),
         }

@@ -15,7 +15,12 @@ use crate::words::ActorKind;
 #[schema(as = AuditRecord)]
 pub struct AuditBody {
     pub seq: i64,
+    /// When; its hash covers this one.
     pub ts: UnixMillis,
+    /// The same as `ts`, by the name that times have.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub at_ms: UnixMillis,
     pub actor: AuditActorBody,
     pub action: String,
     pub target: TargetBody,
@@ -24,7 +29,7 @@ pub struct AuditBody {
     pub detail: serde_json::Map<String, serde_json::Value>,
     /// Hash of the record before.
     pub prev_hash: String,
-    /// SHA-256 over the canonical JSON of the record without `hash` and `mac`.
+    /// SHA-256 over the canonical JSON of the record without `hash`, `mac` and `atMs`.
     pub hash: String,
     /// HMAC of `hash`.
     pub mac: String,
@@ -37,6 +42,9 @@ pub struct AuditBody {
 pub struct AuditBriefBody {
     pub seq: i64,
     pub at_ms: UnixMillis,
+    /// The same as `atMs`.
+    #[schema(deprecated)]
+    pub ts: UnixMillis,
     pub actor: AuditActorBody,
     pub action: String,
     pub target: TargetBody,
@@ -48,6 +56,7 @@ impl From<AuditBody> for AuditBriefBody {
         Self {
             seq: record.seq,
             at_ms: record.ts,
+            ts: record.ts,
             actor: record.actor,
             action: record.action,
             target: record.target,

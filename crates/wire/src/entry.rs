@@ -104,6 +104,42 @@ impl EntryBody {
     }
 }
 
+/// What a list shows of an allowlist entry or grant. All of it: `GET /v1/agents/{agentId}/allowlist/{entryId}`.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = AllowlistEntryBrief)]
+pub struct EntryBriefBody {
+    pub id: EntryId,
+    #[schema(value_type = EntryKind)]
+    pub kind: Word<EntryKind>,
+    pub pattern: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arg_pattern: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_used_at_ms: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_at_ms: Option<i64>,
+    #[schema(value_type = EntryState)]
+    pub state: Word<EntryState>,
+}
+
+impl From<EntryBody> for EntryBriefBody {
+    fn from(entry: EntryBody) -> Self {
+        Self {
+            id: entry.id,
+            kind: entry.kind,
+            pattern: entry.pattern,
+            arg_pattern: entry.arg_pattern,
+            source: entry.source,
+            last_used_at_ms: entry.last_used_at_ms,
+            expires_at_ms: entry.expires_at_ms,
+            state: entry.state,
+        }
+    }
+}
+
 /// Something that is odd about an entry.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = AllowlistWarning)]

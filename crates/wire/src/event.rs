@@ -1,9 +1,10 @@
-//! What the command line reads of events. `countersign_ledger` writes them, as the record has them.
+//! What the command line reads of events, and what a list shows of one. `countersign_ledger` writes them, as the record has them.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use utoipa::ToSchema;
 
-use countersign_domain::UnixMillis;
+use countersign_domain::{AgentId, ApprovalId, RunId, SessionKey, UnixMillis};
 
 use crate::actor::ActorBody;
 
@@ -46,4 +47,64 @@ pub struct ApprovalEvent {
     pub resolved_by: Option<ActorBody>,
     pub votes: u64,
     pub approvals_required: u64,
+}
+
+/// The members of an event that [`EventBriefBody`] has as they are.
+pub const BRIEF_MEMBERS: [&str; 13] = [
+    "seq",
+    "ts",
+    "atMs",
+    "type",
+    "runId",
+    "approvalId",
+    "agentId",
+    "sessionKey",
+    "host",
+    "nodeId",
+    "status",
+    "decision",
+    "exitCode",
+];
+
+/// What a list shows of an event. All of it: the same list without `view`.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = EventBrief)]
+pub struct EventBriefBody {
+    /// Its number in the log.
+    pub seq: i64,
+    pub at_ms: UnixMillis,
+    /// The same as `atMs`.
+    #[schema(deprecated)]
+    pub ts: UnixMillis,
+    #[serde(rename = "type")]
+    pub kind: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<RunId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approval_id: Option<ApprovalId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<AgentId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_key: Option<SessionKey>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_id: Option<String>,
+    /// How the run or the question ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decision: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// The command on one line with secrets masked: at most 200 characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<String>,
+    /// Whether something of the command is left out of `line`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub truncated: Option<bool>,
+    /// Why, on one line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }

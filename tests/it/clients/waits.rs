@@ -112,6 +112,33 @@ async fn a_revoked_token_waits_no_longer() {
 }
 
 #[tokio::test]
+async fn to_revoke_or_rotate_the_token_that_asked_ends_its_wait_with_401() {
+    let server = TestServer::asking().start().await;
+    // The question of the token ends with it, and that end must not be the answer.
+    for round in 0..12 {
+        let asker = json!({ "name": format!("asker-{round}"), "scopes": ["exec"] });
+        let (id, api) = server.token_with(asker).await;
+        let pending = api
+            .accepted(json!({ "argv": ["/bin/date", round.to_string()] }))
+            .await;
+        let until = if round % 2 == 0 { "ended" } else { "decided" };
+        let query = format!("waitMs=60000&until={until}");
+        let waiting = tokio::spawn(async move { wait(api, pending, &query).await });
+        until_open(&server, 1.0).await;
+        if round % 3 == 0 {
+            server
+                .operator()
+                .made(&format!("/v1/tokens/{id}/rotate"), json!({}))
+                .await;
+        } else {
+            server.operator().removed(&format!("/v1/tokens/{id}")).await;
+        }
+        waiting.await.expect("an answer").problem(401, "unauthorized");
+        until_open(&server, 0.0).await;
+    }
+}
+
+#[tokio::test]
 async fn a_server_that_stops_answers_those_who_wait() {
     let mut server = TestServer::asking().start().await;
     let pending = server.asked(json!({ "argv": ["/bin/date"] })).await;

@@ -109,7 +109,7 @@ async fn the_keyboard_alone_decides_and_goes_on_to_what_waits() {
         .await;
     browser.press("?").await;
     browser.shown("#help[open]").await;
-    browser.shoot("help").await;
+    axe::draw(&browser, "help", Screen::DESK).await;
     // Letters can be switched off.
     browser.click("#keys-on").await;
     browser.click("#help-close").await;
@@ -219,7 +219,7 @@ async fn what_the_record_and_the_analysis_know_stands_above_the_answers() {
     // The second time it is known, and nothing else is to be said of it.
     let second = id(&ask(&server, &["/bin/echo", "1"]).await, "approvalId");
     opened(&browser, &second).await;
-    browser.says(".past", "Done decided by person, exit code 0").await;
+    browser.says(".past", "decided by person, exit code 0").await;
     // Where the kernel keeps nothing of it, it may start anything; then that is still to be said.
     browser
         .until("!document.querySelector('[data-fact=first]') && !document.querySelector('.facts-line').innerText.includes('Looking')")
@@ -561,7 +561,7 @@ async fn a_request_has_an_address_of_its_own_also_when_it_is_over() {
     browser.open(&address).await;
     ended(&browser, &approval, "Allowed once by").await;
     browser.says("#one-run .output", "second").await;
-    browser.shoot("one-request").await;
+    axe::draw(&browser, "one-request", Screen::PHONE).await;
     assert_eq!(
         browser.value("document.querySelectorAll('.card').length").await,
         1

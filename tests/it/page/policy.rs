@@ -126,7 +126,7 @@ async fn rules_of_an_agent_are_set_and_what_allows_more_is_asked_about_once_more
             "When nobody answers, commands of agent build run",
         )
         .await;
-    browser.shoot("policy-question").await;
+    axe::draw(&browser, "policy-question", Screen::DESK).await;
     browser.click("#policy-document [data-answer=no]").await;
     browser
         .until("document.querySelector('#policy-document .question').hidden")
@@ -153,7 +153,7 @@ async fn rules_of_an_agent_are_set_and_what_allows_more_is_asked_about_once_more
     // The settings of the agent, where the file has it.
     browser.choose("#policy-settings-ask", "off").await;
     submit(&browser, "#policy-settings").await;
-    allow(&browser, "#policy-settings", "Nobody is asked any more").await;
+    allow(&browser, "#policy-settings", "Nobody will be asked any more").await;
     browser
         .says("#policy-force", "off\tagents.list[1].tools.exec.ask")
         .await;
@@ -202,7 +202,7 @@ async fn a_command_is_explained_and_a_preset_applied_for_the_agent_that_is_shown
     browser.says("#try-answer", "Would need approval").await;
     browser.says("#try-answer", "allowlist-miss").await;
     browser
-        .says("#try-answer [aria-label='What stands against it']", "rule")
+        .says("#try-answer [aria-label='What blocks it']", "rule")
         .await;
     browser
         .run("document.getElementById('try-command').value = '';", json!([]))
@@ -234,7 +234,7 @@ async fn a_command_is_explained_and_a_preset_applied_for_the_agent_that_is_shown
         )
         .await;
     browser.says("[data-preset=yolo]", "in effect").await;
-    browser.shoot("policy-presets").await;
+    axe::draw(&browser, "policy-presets", Screen::DESK).await;
     let of_build = "/v1/policy/effective?agentId=build";
     assert_eq!(operator.read(of_build).await["security"]["value"], "full");
     let of_main = operator.read("/v1/policy/effective?agentId=main").await;
@@ -484,7 +484,7 @@ async fn an_agent_is_bound_to_a_node_and_let_go_again() {
     browser
         .says("#policy-binding .question", "run on another machine")
         .await;
-    browser.shoot("policy-binding").await;
+    axe::draw(&browser, "policy-binding", Screen::PHONE).await;
     allow(&browser, "#policy-binding", "go to attic").await;
     browser
         .says("#policy-force", "agents.list[1].tools.exec.node")
@@ -728,5 +728,6 @@ async fn the_settings_of_the_server_stand_there_and_what_waits_for_a_restart() {
     browser.until(&waits).await;
     assert_eq!(browser.value(is_open).await, true, "what was opened stays open");
     looks_right(&browser, "settings").await;
+    axe::draw(&browser, "policy-settings", Screen::PHONE).await;
     complains_of_nothing(&browser).await;
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{answer, ask, ask_body, complains_of_nothing, ended, id, opened, row, signed_in, steady};
+use super::{answer, ask, ask_body, axe, complains_of_nothing, ended, id, opened, row, signed_in, steady};
 use crate::support::{Screen, TestServer, eventually, lines};
 
 #[tokio::test]
@@ -25,7 +25,7 @@ async fn a_suggested_command_is_shown_as_a_change_and_runs_in_the_place_of_the_o
     browser
         .until("document.querySelectorAll('.revise del').length === 0")
         .await;
-    browser.shoot("revise").await;
+    axe::draw(&browser, "revise", Screen::DESK).await;
     browser
         .click(".revise [type=submit]:not([aria-disabled=true])")
         .await;
@@ -42,7 +42,7 @@ async fn a_suggested_command_is_shown_as_a_change_and_runs_in_the_place_of_the_o
     browser
         .until("document.querySelector('.revised ins')?.innerText === '.other'")
         .await;
-    browser.shoot("revised").await;
+    axe::draw(&browser, "revised", Screen::DESK).await;
     assert_eq!(lines(&wanted), Vec::<String>::new());
     assert_eq!(lines(&suggested), Vec::<String>::new());
     answer(&browser, &next, "allow-once").await;

@@ -1,6 +1,6 @@
 use serde_json::json;
 
-use super::{ask, complains_of_nothing, id, link, row, sign_in, signed_in};
+use super::{ask, axe, complains_of_nothing, id, link, row, sign_in, signed_in};
 use crate::support::{Browser, Screen, TestServer, eventually};
 
 #[tokio::test]
@@ -12,6 +12,7 @@ async fn a_link_shows_a_button_and_only_the_button_uses_it_up() {
     browser.open(&link[..link.len() - 5]).await;
     browser.says("#problem", "This link is incomplete").await;
     browser.shown("#token").await;
+    axe::draw(&browser, "sign-in-incomplete", Screen::PHONE).await;
     let code = link.split_once("#code=").expect("a code").1.to_owned();
     for _look in 0..2 {
         browser.open("about:blank").await;
@@ -20,7 +21,7 @@ async fn a_link_shows_a_button_and_only_the_button_uses_it_up() {
         let address = browser.address().await;
         assert!(!address.contains('#') && !address.contains(&code), "{address}");
     }
-    browser.shoot("sign-in-link").await;
+    axe::draw(&browser, "sign-in-link", Screen::PHONE).await;
     let history = browser
         .value("history.length + JSON.stringify(performance.getEntriesByType('navigation'))")
         .await;
@@ -37,6 +38,7 @@ async fn a_link_shows_a_button_and_only_the_button_uses_it_up() {
     browser.open(&link).await;
     browser.click("#use-link").await;
     browser.says("#problem", "used already").await;
+    axe::draw(&browser, "sign-in-used", Screen::PHONE).await;
     browser.shown("#token").await;
     assert!(!server.log().contains(&code), "the code reached the log");
 }
@@ -111,7 +113,7 @@ async fn signing_out_in_one_tab_empties_the_other() {
     browser.shown("#gone").await;
     browser.turn_to(&first).await;
     browser.says("#gone", "signed out in another tab").await;
-    browser.shoot("signed-out").await;
+    axe::draw(&browser, "signed-out", Screen::PHONE).await;
     let left = browser
         .value("document.querySelectorAll('.card').length + document.body.innerText")
         .await;

@@ -222,7 +222,7 @@ async fn a_refusal_is_shown_with_what_the_server_says_and_the_number_of_the_requ
             "no <i>space</i> is left (request request-7)",
         )
         .await;
-    browser.shoot("refused").await;
+    axe::draw(&browser, "refused", Screen::PHONE).await;
     answer(&browser, &approval, "deny").await;
     ended(&browser, &approval, "Denied by you").await;
 }
@@ -290,7 +290,7 @@ async fn the_page_tells_the_trust_level_and_that_a_broken_document_denies() {
     browser.says("#trust", "guard rail").await;
     server.edit_document("{ broken");
     browser.says("#notices", "everything is denied").await;
-    browser.shoot("document-refused").await;
+    axe::draw(&browser, "document-refused", Screen::PHONE).await;
     server.edit_document("{\"version\":1}");
     browser
         .until("document.querySelector('#notices').innerText === ''")

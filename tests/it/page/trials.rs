@@ -55,7 +55,7 @@ async fn cases_are_tested_and_past_runs_are_judged_again() {
     // The policy as it is decides as it did; another one does not.
     submit(&browser, "#policy-backtest").await;
     browser
-        .says("#policy-backtest-answer", "nothing would be decided otherwise")
+        .says("#policy-backtest-answer", "nothing would be decided differently")
         .await;
     browser
         .write("#backtest-document", &allowing(&["/bin/date"]))
@@ -64,7 +64,7 @@ async fn cases_are_tested_and_past_runs_are_judged_again() {
     browser
         .says(
             "#policy-backtest-answer",
-            "2 of 2 runs would be decided otherwise",
+            "2 of 2 runs would be decided differently",
         )
         .await;
     browser
@@ -119,9 +119,9 @@ async fn a_change_that_waits_is_shown_before_and_after_and_accepted() {
     assert_eq!(
         rows,
         json!([
-            ["every agent, by default: askFallback", "not there", "full"],
-            ["agent \"main\": allowed", "\"/**/date\"", "not there any more"],
-            ["agent \"main\": allowed", "not there", "\"/**/id\""],
+            ["every agent, by default: askFallback", "not set", "full"],
+            ["agent \"main\": allowed", "\"/**/date\"", "removed"],
+            ["agent \"main\": allowed", "not set", "\"/**/id\""],
         ])
     );
     browser.shoot("policy-held").await;
@@ -239,7 +239,7 @@ async fn what_is_allowed_again_and_again_is_suggested_and_added() {
     browser.click("[data-act=ask-add-suggestion]").await;
     browser.click("[data-act=add-suggestion]").await;
     browser
-        .says("#policy-suggestions", "Nothing is worth an entry")
+        .says("#policy-suggestions", "No entry is worth adding")
         .await;
     server.ran(json!({ "argv": ["/usr/bin/env", "true"] })).await;
     complains_of_nothing(&browser).await;
@@ -267,7 +267,7 @@ async fn the_end_of_a_mute_that_waits_is_said_to_wait() {
     browser
         .says("#mutes [data-muted=main]", "Its end waits to be accepted.")
         .await;
-    browser.shoot("mute-end-waits").await;
+    axe::draw(&browser, "mute-end-waits", Screen::DESK).await;
     browser.click("#mutes a").await;
     browser.says("#held-document", "it takes a second person").await;
     browser

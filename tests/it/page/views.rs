@@ -276,13 +276,13 @@ async fn an_admin_sees_the_log_the_people_and_the_health_and_who_may_not_does_no
         .click("#invite [type=submit]:not([aria-disabled=true])")
         .await;
     browser.says("#invite .made", "/login#code=").await;
-    browser.says("#tokens", "ann of").await;
+    browser.says("#tokens", "ann owner").await;
     axe::draw(&browser, "people-link", Screen::DESK).await;
     browser.click("#invite .made button").await;
     assert!(!browser.text("body").await.contains("#code="));
 
     go(&browser, "health").await;
-    browser.says("#health-verdict", "Everything works.").await;
+    browser.says("#health-verdict", "The server works.").await;
     browser.says("[data-check=database]", "ok").await;
     // What doctor finds, each with its fix.
     browser.shown("[data-finding]").await;
@@ -334,7 +334,7 @@ async fn the_overview_shows_what_was_counted_and_what_would_stop_it() {
     let browser = or_skip!(signed_in(&server, Screen::DESK).await);
     go(&browser, "overview").await;
     browser.shown("#asked-chart").await;
-    for said in ["Questions\n3", "1 of them wait", "50 %", "1 allowed, 1 denied"] {
+    for said in ["Questions\n3", "1 waiting", "50 %", "1 allowed, 1 denied"] {
         browser.says(".tiles", said).await;
     }
     // The bars are the numbers of the table.
@@ -390,7 +390,7 @@ async fn an_agent_is_muted_by_an_answer_and_the_inbox_ends_that() {
     browser
         .says(
             ".after-stored",
-            "Everything that main would have to ask is denied, what waits of it too",
+            "Everything that main would have to ask is denied, and so are its requests that wait",
         )
         .await;
     browser.shoot("deny-mute-agent").await;
@@ -401,7 +401,7 @@ async fn an_agent_is_muted_by_an_answer_and_the_inbox_ends_that() {
     server.agent().finished(waits.text("runId")).await;
     let refused = server.agent().exec(json!({ "argv": ["/bin/echo", "3"] })).await;
     assert_eq!(refused.problem(403, "exec-denied")["reason"], "agent-muted");
-    browser.shoot("muted").await;
+    axe::draw(&browser, "muted", Screen::DESK).await;
     browser.click("#mutes button").await;
     browser.until("!document.querySelector('#mutes')").await;
     ask(&server, &["/bin/echo", "4"]).await;

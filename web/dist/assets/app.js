@@ -1419,7 +1419,7 @@ function outcome(approval, mine) {
 	if (status === "expired") return {
 		tone: "dull",
 		title: "Expired",
-		detail: `${terminalReason === "no-route" ? "No approver could be reached" : "Nobody answered in time"}, so it was not allowed by a person. The agent can ask again.`
+		detail: `${terminalReason === "no-route" ? "No approver could be reached" : "Nobody answered in time"}, so no person allowed it. The agent can ask again.`
 	};
 	return {
 		tone: "dull",
@@ -2159,6 +2159,17 @@ function setCard(card) {
 	};
 }
 var openCard = () => current;
+// \0vite/preload-helper.js
+var __vitePreload = (load) => load();
+// src/later.ts
+var record = new State(void 0);
+var loading;
+function loadRecord() {
+	loading ??= __vitePreload(() => import("./record.js").then((n) => n.record_exports).then((views) => record.set(views)), []).catch((error) => {
+		loading = void 0;
+		failed(error);
+	});
+}
 // src/pure/letter.ts
 function meaning({ opened, focused, isInSight }, isKnown) {
 	const wanted = focused ?? opened;
@@ -2226,6 +2237,7 @@ var DEEDS = {
 	e: onCard(() => openCard()?.press("edit")),
 	x: onFocused(choose),
 	X: onFocused(chooseAlike),
+	"*": () => record.value?.chooseAll(),
 	o: onFocused((name) => unfold(name)),
 	ArrowRight: onFocused((name) => unfold(name, true)),
 	ArrowLeft: onFocused((name) => unfold(name, false)),
@@ -2240,6 +2252,8 @@ function focused() {
 var called = (name) => rowOf(name, rows())?.name ?? name;
 function onCard(deed) {
 	return () => {
+		const batch = chosen.value.size ? document.querySelector("[data-id=chosen] article") : null;
+		if (batch) return batch.contains(document.activeElement) ? deed() : batch.focus();
 		const { value: now } = opened$1;
 		const card = now === void 0 ? void 0 : document.querySelector(`[data-id="${CSS.escape(now)}"]`);
 		const what = meaning({
@@ -2308,17 +2322,6 @@ function escape(target) {
 }
 var isWriting = (target) => target.matches("input:not([type=checkbox]), textarea, select");
 var scrolls = (target) => target.matches("pre");
-// \0vite/preload-helper.js
-var __vitePreload = (load) => load();
-// src/later.ts
-var record = new State(void 0);
-var loading;
-function loadRecord() {
-	loading ??= __vitePreload(() => import("./record.js").then((n) => n.record_exports).then((views) => record.set(views)), []).catch((error) => {
-		loading = void 0;
-		failed(error);
-	});
-}
 // src/pure/sse.ts
 function reader(onEvent) {
 	let rest = "";
@@ -2487,6 +2490,13 @@ function grantOf({ sessionKey }, { proposal, untilMs, uses, isOfSession, directo
 		...directory !== void 0 && { directory }
 	};
 }
+var narrowingOf = ({ proposal, expiresAtMs, maxUses, sessionKey, directory }) => ({
+	proposal,
+	untilMs: expiresAtMs ?? void 0,
+	uses: maxUses ?? void 0,
+	isOfSession: Boolean(sessionKey),
+	directory: directory ?? void 0
+});
 var AFTER = [
 	"ask",
 	"mute-30",
@@ -2817,12 +2827,11 @@ function Past({ runs }) {
 						children: label
 					}),
 					" ",
-					visible(facts.filter(Boolean).join(", ")),
-					" ",
 					createVNode("time", {
 						dateTime: new Date(run.createdAtMs).toISOString(),
 						children: new Date(run.createdAtMs).toLocaleString()
-					})
+					}),
+					visible(facts.filter(Boolean).map((fact) => `, ${fact}`).join(""))
 				] }, run.runId);
 			})
 		})]
@@ -3231,7 +3240,8 @@ function Card({ name, entry, all, guard }) {
 											children: [
 												mode === "always" && wide && createVNode(wide.StoredList, {
 													approval,
-													narrowed
+													narrowed,
+													others: open.slice(1).map((each) => each.approval)
 												}),
 												createVNode("button", {
 													type: "button",
@@ -3456,6 +3466,7 @@ function Row({ row: { name, lead, entries, kind, isOpen: isUnfolded }, isOpen, i
 	const count = entries.length;
 	const isGroup = count > 1;
 	const phase = (entries.find((entry) => entry.phase !== "settled") ?? lead).phase;
+	const alike = kind === "equal" || phase !== "settled" ? `${kind} ` : "";
 	const problem = entries.some((entry) => entry.problem);
 	return createVNode("li", {
 		class: `row ${kind}${isOpen ? " is-open" : ""}`,
@@ -3483,10 +3494,10 @@ function Row({ row: { name, lead, entries, kind, isOpen: isUnfolded }, isOpen, i
 						class: "times",
 						children: [createVNode("span", {
 							"aria-hidden": "true",
-							children: `×${count}${kind === "similar" ? " similar" : ""}`
+							children: `×${count}${alike === "similar " ? " similar" : ""}`
 						}), createVNode("span", {
 							class: "unseen",
-							children: `${count} ${kind} requests`
+							children: `${count} ${alike}requests`
 						})]
 					}),
 					phase === "settled" ? createVNode(RowEnd, { entries }) : createVNode(Fragment, { children: [
@@ -3511,7 +3522,7 @@ function Row({ row: { name, lead, entries, kind, isOpen: isUnfolded }, isOpen, i
 			type: "button",
 			class: "row-unfold",
 			"aria-expanded": isUnfolded,
-			"aria-label": `List the ${count} ${kind} requests: ${label}`,
+			"aria-label": `List the ${count} ${alike}requests: ${label}`,
 			onClick: () => unfold(name)
 		}) : phase !== "settled" && may("approve") && createVNode("label", {
 			class: "row-tick",
@@ -3527,10 +3538,11 @@ function Row({ row: { name, lead, entries, kind, isOpen: isUnfolded }, isOpen, i
 function RowEnd({ entries }) {
 	const [entry] = entries;
 	const { tone, title, detail } = outcome(entry.approval, entry.mine);
-	const others = entries.filter(({ approval, mine }) => outcome(approval, mine).title !== title).length;
-	if (others) return createVNode("span", {
+	const titles = entries.map(({ approval, mine }) => outcome(approval, mine).title);
+	const each = [...new Set(titles)];
+	if (each.length > 1) return createVNode("span", {
 		class: "ended tone-warn",
-		children: `${entries.length - others} ${visible(title)} · ${others} not`
+		children: each.map((one) => `${titles.filter((other) => other === one).length} ${visible(one)}`).join(" · ")
 	});
 	const run = entries.length === 1 && entry.approval.status === "allowed" && entry.run ? `${runStatus(entry.run.status ?? "queued").label} ${runFacts(entry.run)}` : "";
 	return createVNode("span", {
@@ -3781,6 +3793,7 @@ function Inbox() {
 							})
 						]
 					}),
+					later && !only && createVNode(later.ChooseAll, {}),
 					!only && hasEnded() && createVNode("button", {
 						type: "button",
 						class: "quiet",
@@ -4280,7 +4293,7 @@ function heard(event) {
 	happened(event);
 	const { type } = event;
 	if (type === "exec.stopped" || type === "exec.resumed") refreshStop();
-	if (type === "server.shutdown") say("offline", "The server stops. Trying again …");
+	if (type === "server.shutdown") say("offline", "The server is shutting down. Trying again …");
 	if (/^(policy|config|document)\./.test(type)) policySoon();
 	if (/^exec\.(requested|started|finished|denied)$/.test(type)) hint("runs");
 	if (type.startsWith("exec.approval.")) hint("approvals");
@@ -4310,4 +4323,4 @@ async function poll() {
 }
 isOpened.set(Boolean(only));
 start().catch(failed);
-export { AFTER, CommandBlock, Fact, FactChips, Fragment, Mono, Refused, State, Time, Unreachable, Variables, Wrong, __vitePreload, addressOf, announce, areAlike, baseName, brief, byteSize, calls, check, chooseAlike, chooseNone, chosen, closeCard, createVNode, decide, draw, drawn, duration, equalKey, everything, factsOf, failed, fallback, gone, hints, isFinal, isHelp, isNarrow, isOn, isOpen, isRead, json, keepFilter, lastReasons, lineOf, look, looker, may, mixedWords, model, mustOpen, nextOpen, nudge, ofAgent, online, only, open, openRow, opened$1 as opened, outcome, place, placeOf, policy, proposalsOf, reader, refreshStop, rowOf, rows, rule, runFacts, runStatus, seePolicy, send, sentBlindly, serverNow, setCard, setOn, standing, ticks, timeLeft, unfold, unlimited, useEffect, useLayoutEffect, useMemo, useRef, useState, useValue, visible, visibleOutput, wanted, watch, who, width };
+export { AFTER, CommandBlock, Fact, FactChips, Fragment, Mono, Refused, State, Time, Unreachable, Variables, Wrong, __vitePreload, addressOf, announce, areAlike, baseName, brief, byteSize, calls, check, chooseAlike, chooseNone, chosen, closeCard, createVNode, decide, draw, drawn, duration, equalKey, everything, factsOf, failed, fallback, filter, focusNext, gone, grantOf, hints, isFinal, isHelp, isNarrow, isOn, isOpen, isRead, json, keepFilter, keepReason, lastReasons, lineOf, listed, look, looker, may, mixedWords, model, mustOpen, narrowingOf, nextOpen, nudge, ofAgent, online, only, open, openRow, opened$1 as opened, outcome, place, placeOf, policy, proposalsOf, reader, refreshStop, rowOf, rows, rule, runFacts, runStatus, seePolicy, send, sentBlindly, serverNow, setCard, setOn, standing, ticks, timeLeft, unfold, unlimited, useEffect, useLayoutEffect, useMemo, useRef, useState, useValue, visible, visibleOutput, wanted, watch, who, width };

@@ -92,6 +92,7 @@ function Health() {
 		createVNode("div", {
 			class: "panels",
 			children: [
+				may("admin") && createVNode(Findings, { hint }),
 				createVNode("section", {
 					class: "panel",
 					"aria-labelledby": "checks-title",
@@ -124,6 +125,16 @@ function Health() {
 								createVNode("code", { children: "countersign doctor" }),
 								" looks further, and says how to fix what it finds. An admin sees that here."
 							]
+						}),
+						createVNode("dl", {
+							class: "facts",
+							children: [createVNode(Fact, {
+								name: "Version",
+								children: visible(version.version)
+							}), createVNode(Fact, {
+								name: "Commit",
+								children: createVNode("code", { children: visible(version.commit) })
+							})]
 						})
 					]
 				}),
@@ -147,24 +158,6 @@ function Health() {
 						] }, part))
 					})]
 				}),
-				createVNode("section", {
-					class: "panel",
-					"aria-labelledby": "version-title",
-					children: [createVNode("h2", {
-						id: "version-title",
-						children: "Version"
-					}), createVNode("dl", {
-						class: "facts",
-						children: [createVNode(Fact, {
-							name: "countersign",
-							children: visible(version.version)
-						}), createVNode(Fact, {
-							name: "Commit",
-							children: createVNode("code", { children: visible(version.commit) })
-						})]
-					})]
-				}),
-				may("admin") && createVNode(Findings, { hint }),
 				createVNode(Settings, { items: settings.items })
 			]
 		})
@@ -239,7 +232,7 @@ function Findings({ hint }) {
 	});
 }
 function sentence({ status, degraded, stopped, restartNeeded }) {
-	const said = status !== "ready" ? "The server cannot work, and refuses every call." : stopped ? "Everything is stopped: nothing starts and nothing is asked." : degraded ? "The server answers, but something is wrong, and it denies what depends on that." : "Everything works.";
+	const said = status !== "ready" ? "The server cannot work, and refuses every call." : stopped ? "Everything is stopped: nothing starts and nothing is asked." : degraded ? "The server answers, but something is wrong, and it denies what depends on that." : "The server works.";
 	return restartNeeded ? `${said} A changed setting waits for a restart.` : said;
 }
 export { Health };

@@ -130,7 +130,7 @@ async function signIn(button, body) {
 function sentence(error, body) {
 	if (!(error instanceof Refused)) return "The server does not answer. Try again in a moment.";
 	if (error.status === 429) return "Too many wrong tries. Wait a minute, then try again.";
-	if (error.status === 401) return "code" in body ? "This link was used already, or it is too old. Make a new one: countersign login-link" : "This token is not valid, or no longer.";
+	if (error.status === 401) return "code" in body ? "This link was used already, or has expired. Make a new one: countersign login-link" : "This token is not valid, or has been revoked.";
 	return error.sentence;
 }
 function complain(text) {

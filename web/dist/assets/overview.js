@@ -114,7 +114,7 @@ function Shown({ figures }) {
 					"Since ",
 					createVNode(Time, { ms: sinceMs }),
 					".",
-					partial && " There was more than is counted: the newest 10,000 questions and 50,000 runs are."
+					partial && " There was more: only the newest 10,000 questions and 50,000 runs are counted."
 				]
 			}),
 			createVNode("dl", {
@@ -123,7 +123,7 @@ function Shown({ figures }) {
 					createVNode(Tile, {
 						name: "Questions",
 						value: number(questions.asked),
-						more: `${number(questions.waiting)} of them wait`
+						more: `${number(questions.waiting)} waiting`
 					}),
 					createVNode(Tile, {
 						name: "Median time to an answer",
@@ -332,12 +332,12 @@ function Rules({ figures: { rules } }) {
 		"aria-labelledby": "rules-title",
 		children: [createVNode("h2", {
 			id: "rules-title",
-			children: "What asks most"
+			children: "What asks most often"
 		}), rules.length === 0 ? createVNode("p", {
 			class: "hint",
 			children: "Nothing was asked."
 		}) : createVNode(Table, {
-			label: "Programs that ask most",
+			label: "Programs that ask most often",
 			head: [
 				"Asked",
 				"Agent",

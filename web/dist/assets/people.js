@@ -74,7 +74,7 @@ function BrowserRow({ browser: { id, name, owner, scopes, createdAtMs, expiresAt
 				" ",
 				createVNode("span", {
 					class: "width",
-					children: `of ${brief(owner, NAME_LENGTH)} · ${scopes.join(", ")}`
+					children: `owner ${brief(owner, NAME_LENGTH)} · ${scopes.join(", ")}`
 				})
 			] }), createVNode("p", {
 				class: "rule-more",
@@ -110,7 +110,7 @@ function TokenRow({ token: { id, name, owner, scopes, agents, groups, createdAtM
 					" ",
 					createVNode("span", {
 						class: "width",
-						children: `of ${brief(owner, NAME_LENGTH)} · ${scopes.join(", ")}`
+						children: `owner ${brief(owner, NAME_LENGTH)} · ${scopes.join(", ")}`
 					}),
 					isOver && createVNode("span", {
 						class: "chip bad",
@@ -162,7 +162,7 @@ function TokenRow({ token: { id, name, owner, scopes, agents, groups, createdAtM
 				name: "Accept",
 				act: "accept-token",
 				label: `Accept ${brief(name, NAME_LENGTH)}`,
-				question: "Let this token open what it is for?",
+				question: "Accept this token?",
 				yes: "Accept it",
 				done: "The token is accepted.",
 				changed,
@@ -196,10 +196,10 @@ function Form({ id, title, hint, go, scopes, chosen, make, shown, changed }) {
 		try {
 			setMade(await make(name.trim(), [...ticked]));
 			setName("");
-			announce("It is made. It is shown once.");
+			announce("Done. It is shown only once.");
 			queueMicrotask(() => result.current?.focus());
 		} catch (error) {
-			setProblem(error instanceof Refused ? error.message : "No answer came. Look at the list before you try again.");
+			setProblem(error instanceof Refused ? error.message : "No answer came. Check the list before you try again.");
 		}
 		setSending(false);
 		changed();
@@ -304,7 +304,7 @@ function Invite({ changed }) {
 			}),
 			token?.proposedBy && createVNode("p", {
 				class: "warn-line",
-				children: "It opens nothing until an admin of another owner accepts the token."
+				children: "It gives no access until an admin of another owner accepts the token."
 			})
 		] })
 	});
@@ -330,7 +330,7 @@ function Make({ changed }) {
 			}),
 			proposedBy && createVNode("p", {
 				class: "warn-line",
-				children: "It opens nothing until an admin of another owner accepts it."
+				children: "It gives no access until an admin of another owner accepts it."
 			})
 		] })
 	});

@@ -136,7 +136,7 @@ function Edit({ waiting: { id, file, edit, then }, changed }) {
 		children: [
 			createVNode("h2", {
 				id: title,
-				children: ["Waits to be accepted: a change of ", file]
+				children: ["Waiting to be accepted: a change to ", file]
 			}),
 			createVNode("p", {
 				class: "hint",
@@ -266,7 +266,7 @@ var SENTENCES = {
 	},
 	ask(who, was, is) {
 		if (!weaker(ASK$1, was, is)) return void 0;
-		return is === "off" ? `Nobody is asked any more about commands of ${who}.` : `Nobody is asked any more about commands of ${who} that the allowlist covers.`;
+		return is === "off" ? `Nobody will be asked any more about commands of ${who}.` : `Nobody will be asked any more about commands of ${who} that the allowlist covers.`;
 	},
 	askFallback(who, was, is) {
 		if (!weaker(SECURITY$1, was, is)) return void 0;
@@ -346,7 +346,7 @@ function Question({ asked, close }) {
 // src/view/policy/form.tsx
 var WORD_LENGTH = 60;
 var MOST_TRIES = 3;
-var CHANGED = "This was changed in the meantime. It shows the present value; nothing of yours was saved.";
+var CHANGED = "This was changed in the meantime. It now shows the current value; your change was not saved.";
 function Form({ id, title, hint, fields, known, load, save, saved }) {
 	const shown = useRef(known);
 	const [values, setValues] = useState(() => pick(known));
@@ -400,7 +400,7 @@ function Form({ id, title, hint, fields, known, load, save, saved }) {
 			await write(shown.current, values);
 			announce("Your change is saved.");
 		} catch (error) {
-			if (!(error instanceof Refused)) setProblem("No answer came. Look at the present value before you save again.");
+			if (!(error instanceof Refused)) setProblem("No answer came. Check the current value before you save again.");
 			else if (error.isSignedOut) failed(error);
 			else setProblem(error.status === 412 ? CHANGED : reasons(error));
 		}
@@ -566,7 +566,7 @@ function Presets({ who, agentId, here, changed }) {
 			setApplied(words);
 			announce(words);
 		} catch (error) {
-			if (!(error instanceof Refused)) setProblem("No answer came. Look at the effective policy before you try again.");
+			if (!(error instanceof Refused)) setProblem("No answer came. Check the effective policy before you try again.");
 			else if (error.isSignedOut) failed(error);
 			else setProblem(reasons(error));
 		}
@@ -756,7 +756,7 @@ function Rules({ kind, agent, who, items, hasMore, changed }) {
 		try {
 			await deed();
 		} catch (error) {
-			if (!(error instanceof Refused)) setProblem("No answer came. Look at the present rules before you try again.");
+			if (!(error instanceof Refused)) setProblem("No answer came. Check the current rules before you try again.");
 			else if (error.isSignedOut) failed(error);
 			else setProblem(reasons(error));
 		}
@@ -1039,7 +1039,7 @@ function Suggestions({ agentId, changed }) {
 			createVNode(Wrong, { text: problem }),
 			createVNode("div", {
 				role: "status",
-				children: [found?.length === 0 && createVNode("p", { children: "Nothing is worth an entry: no such command needs approval any more." }), found && found.length > 0 && createVNode("p", {
+				children: [found?.length === 0 && createVNode("p", { children: "No entry is worth adding: no such command needs approval any more." }), found && found.length > 0 && createVNode("p", {
 					id: "suggest-saves",
 					children: saved(found, DAYS)
 				})]
@@ -1061,7 +1061,7 @@ function Suggestions({ agentId, changed }) {
 					may("admin") && createVNode(Confirm, {
 						name: "Add it…",
 						act: "add-suggestion",
-						label: `Add an entry for ${brief(one.command, 80)}`,
+						label: `Add it: an entry for ${brief(one.command, 80)}`,
 						question: `Let agent ${visible(one.agentId)} run exactly this, in this directory, without asking?`,
 						yes: "Allow and add",
 						done: "The entry is added.",
@@ -1122,12 +1122,12 @@ function changedBy({ total, same, nowRun, nowAsk, nowDenied, widerFallback, skip
 	};
 	if (!parts.length) return {
 		tone: "good",
-		text: `${same === 1 ? "1 run was" : `${number(same)} runs were`} judged again, and nothing would be decided otherwise.${left}`,
+		text: `${same === 1 ? "1 run was" : `${number(same)} runs were`} judged again, and nothing would be decided differently.${left}`,
 		parts
 	};
 	return {
 		tone: nowRun + widerFallback > 0 ? "warn" : "live",
-		text: `${number(total - same - skipped)} of ${runs(total)} would be decided otherwise.${left}`,
+		text: `${number(total - same - skipped)} of ${runs(total)} would be decided differently.${left}`,
 		parts
 	};
 }
@@ -1391,7 +1391,7 @@ function Changed({ answer }) {
 			class: "table-box",
 			tabIndex: 0,
 			role: "region",
-			"aria-label": "Commands that would be decided otherwise",
+			"aria-label": "Commands that would be decided differently",
 			children: createVNode("table", {
 				class: "figures changes",
 				children: [createVNode("thead", { children: createVNode("tr", { children: [
@@ -1633,7 +1633,7 @@ function Answer({ command, explanation }) {
 		}),
 		analysis.findings.length > 0 && createVNode("ul", {
 			class: "checks",
-			"aria-label": "What stands against it",
+			"aria-label": "What blocks it",
 			children: analysis.findings.slice(0, MOST_CALLS).map((finding, index) => createVNode("li", { children: createVNode("bdi", { children: visible(against(finding)) }) }, index))
 		}),
 		createVNode("dl", {
@@ -1875,7 +1875,7 @@ function InForce({ effective: { security, ask, askFallback, host, node, approval
 			node
 		]
 	];
-	const count = ({ items, more }) => `${items.length}${more ? " or more" : ""}`;
+	const count = ({ items, more }, one, many) => `${items.length}${more ? " or more" : ""} ${items.length === 1 ? one : many}`;
 	return createVNode("section", {
 		class: "panel",
 		id: "policy-force",
@@ -1939,7 +1939,7 @@ function InForce({ effective: { security, ask, askFallback, host, node, approval
 							}),
 							createVNode("td", {
 								"data-name": "In effect",
-								children: `${count(lists.allowlist)} entries`
+								children: count(lists.allowlist, "entry", "entries")
 							}),
 							createVNode("td", {
 								"data-name": "Set where",
@@ -1957,7 +1957,7 @@ function InForce({ effective: { security, ask, askFallback, host, node, approval
 							}),
 							createVNode("td", {
 								"data-name": "In effect",
-								children: `${count(lists.denylist)} rules`
+								children: count(lists.denylist, "rule", "rules")
 							}),
 							createVNode("td", {
 								"data-name": "Set where",

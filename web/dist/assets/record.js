@@ -1,4 +1,4 @@
-import { AFTER, CommandBlock, Fact, FactChips, Fragment, Mono, Refused, Time, Variables, Wrong, announce, areAlike, baseName, brief, byteSize, calls, check, chooseAlike, chooseNone, chosen, closeCard, createVNode, decide, draw, drawn, equalKey, factsOf, failed, fallback, gone, hints, isHelp, isNarrow, isOn, isOpen, isRead, json, lastReasons, lineOf, look, looker, may, model, mustOpen, nextOpen, nudge, ofAgent, online, only, open, openRow, opened, outcome, policy, proposalsOf, refreshStop, rowOf, rows, runFacts, runStatus, seePolicy, send as send$1, sentBlindly, serverNow, setCard, setOn, standing, ticks, timeLeft, unfold, unlimited, useEffect, useLayoutEffect, useRef, useState, useValue, visible, visibleOutput, wanted, who, width } from "./app.js";
+import { AFTER, CommandBlock, Fact, FactChips, Fragment, Mono, Refused, Time, Variables, Wrong, announce, areAlike, baseName, brief, byteSize, calls, check, chooseAlike, chooseNone, chosen, closeCard, createVNode, decide, draw, drawn, equalKey, factsOf, failed, fallback, filter, focusNext, gone, grantOf, hints, isHelp, isNarrow, isOn, isOpen, isRead, json, keepReason, lastReasons, lineOf, listed, look, looker, may, model, mustOpen, narrowingOf, nextOpen, nudge, ofAgent, online, only, open, openRow, opened, outcome, policy, proposalsOf, refreshStop, rowOf, rows, runFacts, runStatus, seePolicy, send as send$1, sentBlindly, serverNow, setCard, setOn, standing, ticks, timeLeft, unfold, unlimited, useEffect, useLayoutEffect, useRef, useState, useValue, visible, visibleOutput, wanted, who, width } from "./app.js";
 // \0rolldown/runtime.js
 var __defProp = Object.defineProperty;
 var __exportAll = (all, no_symbols) => {
@@ -30,7 +30,7 @@ function Confirm({ name, act, label, question, yes, run, done, changed }) {
 			announce(done);
 		} catch (error) {
 			if (error instanceof Refused && error.isSignedOut) failed(error);
-			setProblem(error instanceof Refused ? error.message : "No answer came. Look at the present state before you try again.");
+			setProblem(error instanceof Refused ? error.message : "No answer came. Check the current state before you try again.");
 		}
 		setSending(false);
 		setAsked(false);
@@ -228,7 +228,7 @@ function Row$1({ change: { what, before, after } }) {
 			"data-name": "Before",
 			children: before === void 0 ? createVNode("span", {
 				class: "unset",
-				children: "not there"
+				children: "not set"
 			}) : createVNode("code", {
 				dir: "ltr",
 				children: parts ? parts.filter(({ kind }) => kind !== "new").map(({ kind, text }, index) => kind === "gone" ? createVNode("del", { children: text }, index) : text) : createVNode("del", { children: visible(before) })
@@ -238,92 +238,13 @@ function Row$1({ change: { what, before, after } }) {
 			"data-name": "After",
 			children: after === void 0 ? createVNode("span", {
 				class: "unset",
-				children: "not there any more"
+				children: "removed"
 			}) : createVNode("code", {
 				dir: "ltr",
 				children: parts ? parts.filter(({ kind }) => kind !== "gone").map(({ kind, text }, index) => kind === "new" ? createVNode("ins", { children: text }, index) : text) : createVNode("ins", { children: visible(after) })
 			})
 		})
 	] });
-}
-// src/answers.ts
-var answers = 0;
-async function send(all, decision, reason) {
-	const ids = all.slice(0, 100).filter((id) => model.sending(id, decision));
-	draw();
-	if (!ids.length) return;
-	const decisions = ids.map((id) => ({
-		id,
-		decision,
-		bindingDigest: model.entries.get(id)?.approval.boundTo.digest,
-		...reason && { reason }
-	}));
-	try {
-		const { results } = await json("POST", "/v1/approvals/decisions", { body: { decisions } });
-		for (const { id, decided, problem } of results) if (decided) model.answered(id, decided);
-		else model.refused(id, problem?.detail ?? problem?.title ?? "It was refused.", problem?.approval);
-		const counted = results.filter(({ decided }) => decided?.applied).length;
-		announce(`${counted} of ${results.length} answers count.`);
-	} catch (error) {
-		if (error instanceof Refused) {
-			if (error.isSignedOut) await check();
-			for (const id of ids) model.refused(id, error.sentence);
-		} else ids.forEach(sentBlindly);
-	}
-}
-async function decideChosen(ids, decision, reason) {
-	const from = opened.value;
-	await send(ids, decision, reason);
-	chooseNone();
-	if (gone.value === void 0) draw();
-	const next = opened.value === from ? rows().find(({ entries }) => entries.some(isOpen)) : void 0;
-	if (next) open(next.name, isNarrow() ? "row" : "card");
-}
-async function decideTogether(ids, decision, { reason, ...options }) {
-	const [first] = ids;
-	if (first === void 0) return;
-	answers += 1;
-	for (const id of ids) {
-		const entry = model.entries.get(id);
-		if (entry) entry.answer = answers;
-	}
-	const isAlone = Object.keys(options).length > 0;
-	if (isAlone) await decide(first, decision, {
-		...options,
-		...reason && { reason }
-	});
-	if (decision !== "allow-always") await send(isAlone ? ids.slice(1) : ids, decision, reason ?? "");
-	if (gone.value !== void 0) return;
-	const ended = ids.flatMap((id) => model.entries.get(id) ?? []).filter(({ phase }) => phase === "settled");
-	const row = rowOf(first, rows());
-	if (row && row.name !== first && new Set(ended.map(({ approval, mine }) => outcome(approval, mine).title)).size > 1) unfold(row.name, true);
-	draw();
-	const next = openRow()?.entries.some(({ approval }) => ids.includes(approval.id)) && ended.length === ids.length ? nextOpen(first) ?? row : void 0;
-	if (next) open(next.name, "card");
-}
-function listEach(name) {
-	unfold(name, true);
-	if (isNarrow()) closeCard();
-}
-async function revise(id, body) {
-	const next = await json("POST", `/v1/approvals/${id}/revision`, { body });
-	model.take(next);
-	announce("Your command waits for an answer.");
-	if (opened.value === id && !only) open(next.id, "card");
-	await look(id).catch(() => {});
-	model.revised(id, next.id);
-	draw();
-}
-async function takeBack(id) {
-	try {
-		const { approval } = await json("POST", `/v1/approvals/${id}/take-back`, { body: {} });
-		model.takenBack(id, approval);
-		announce("Taken back. It does not run.");
-	} catch (error) {
-		if (error instanceof Refused && error.isSignedOut) await check();
-		model.keptAllowed(id, error instanceof Refused ? error.message : "The server did not answer, so it may run. Look again, or cancel the run.");
-	}
-	if (gone.value === void 0) draw();
 }
 // src/pure/grant-words.ts
 var HOUR_MS = 36e5;
@@ -406,19 +327,19 @@ var SHELLS = new Set([
 	"busybox",
 	"pwsh"
 ]);
-function whyNoAlways({ ask, envOmitted = 0, envValues = {}, why, segments }) {
-	const because = (reason) => `“Always” is unavailable: ${reason}.`;
-	if (envOmitted > 0) return because("it sets more variables than can be shown");
-	if (ask === "always") return because("policy asks every time");
-	if (why.detail !== "no entry covers this") return because(why.detail);
+var whyNoAlways = (approval) => `“Always” is unavailable: ${noAlwaysReason(approval)}.`;
+function noAlwaysReason({ ask, envOmitted = 0, envValues = {}, why, segments }) {
+	if (envOmitted > 0) return "it sets more variables than can be shown";
+	if (ask === "always") return "policy asks every time";
+	if (why.detail !== "no entry covers this") return why.detail;
 	const [variable] = Object.keys(envValues);
-	if (variable !== void 0) return because(`it sets ${variable}, which could decide what runs`);
+	if (variable !== void 0) return `it sets ${variable}, which could decide what runs`;
 	const all = calls(segments);
 	const noted = all.find(({ notes }) => notes.length > 0);
-	if (noted) return because(`${baseName(noted.executable)}: ${noted.notes[0]}`);
+	if (noted) return `${baseName(noted.executable)}: ${noted.notes[0]}`;
 	const shell = all.find(({ executable, segments: inner }) => SHELLS.has(baseName(executable)) && !inner?.length);
-	if (shell) return because(`${baseName(shell.executable)} runs whatever it is given`);
-	return because("no rule about these programs is narrow enough to be safe");
+	if (shell) return `${baseName(shell.executable)} runs whatever it is given`;
+	return "no rule about these programs is narrow enough to be safe";
 }
 function coveredWords({ wouldHaveCovered }) {
 	if (!wouldHaveCovered || !wouldHaveCovered.of) return "";
@@ -435,6 +356,173 @@ var AFTER_WORDS = {
 };
 function muteEnd(after, nowMs) {
 	return after.endsWith("-30") ? nowMs + 30 * MINUTE_MS : after.endsWith("-60") ? nowMs + HOUR_MS : void 0;
+}
+// src/pure/coverage.ts
+function coverageOf(asked, narrowed, others) {
+	const stores = proposalsOf(asked).find(({ id }) => id === narrowed.proposal)?.stores ?? [];
+	const uses = Math.min(narrowed.uses ?? Infinity, ...stores.map(({ limits }) => limits?.maxUses ?? Infinity));
+	const found = {
+		covered: [],
+		left: []
+	};
+	for (const approval of others) {
+		const why = whyNot(asked, stores, narrowed, approval);
+		if (why) found.left.push({
+			approval,
+			why
+		});
+		else if (found.covered.length + 1 >= uses) found.left.push({
+			approval,
+			why: "the rule has no use left for it"
+		});
+		else found.covered.push(approval);
+	}
+	return found;
+}
+function whyNot(asked, stores, narrowed, other) {
+	if (asked.approvalsRequired > 1) return "nothing is stored until the last person has allowed it";
+	if (other.agentId !== asked.agentId) return "another agent asks";
+	if (other.host !== asked.host || other.nodeId !== asked.nodeId) return "it runs on another machine";
+	if (other.approvalsRequired > 1) return `it needs ${other.approvalsRequired} people`;
+	if (other.why.rule === "needs-person") return "only a person can allow it";
+	const parts = partsOf(other.proposedPatterns);
+	if (!parts.length) return noAlwaysReason(other);
+	if ([narrowed.isOfSession ? asked.sessionKey : void 0, ...stores.map(({ limits }) => limits?.sessionKey)].some((session) => session !== void 0 && session !== other.sessionKey)) return "it comes from another session";
+	for (const part of parts) {
+		const ways = part.filter((way) => stores.some((stored) => stored.pattern === way.pattern));
+		const fits = ways.filter((way) => stores.some((stored) => stored.pattern === way.pattern && stored.argPattern === way.argPattern));
+		if (fits.some((way) => stores.some((stored) => stored.pattern === way.pattern && stored.argPattern === way.argPattern && isIn(other, way, stored, narrowed)))) continue;
+		const [exact] = part;
+		if (!ways.length) return exact.pattern.startsWith("=command:") ? "its text differs" : `the rule does not name ${baseName(exact.pattern)}`;
+		return fits.length || other.cwd !== asked.cwd ? "it runs in another directory" : "its arguments differ";
+	}
+	return "";
+}
+function isIn(other, way, stored, narrowed) {
+	const directory = way.limits?.directory ?? other.boundTo.cwd;
+	return [stored.limits?.directory, narrowed.directory].every((limit) => limit === void 0 || isWithin(directory, limit));
+}
+var isWithin = (directory, limit) => limit === "/" || directory === limit || directory.startsWith(`${limit}/`);
+function partsOf(proposed) {
+	const parts = [];
+	for (const pattern of proposed) if (pattern.default) parts.push([pattern]);
+	else parts.at(-1)?.push(pattern);
+	const programs = proposed.filter(({ width }) => width === "program");
+	return parts.map((part) => [...part, ...programs.filter((program) => program.pattern === part[0]?.pattern && !part.includes(program))]);
+}
+// src/answers.ts
+var JUDGED_MS = 1e4;
+var answers = 0;
+async function send(all, decision, reason) {
+	const ids = all.slice(0, 100).filter((id) => model.sending(id, decision));
+	draw();
+	if (!ids.length) return;
+	const decisions = ids.map((id) => ({
+		id,
+		decision,
+		bindingDigest: model.entries.get(id)?.approval.boundTo.digest,
+		...reason && { reason }
+	}));
+	try {
+		const { results } = await json("POST", "/v1/approvals/decisions", { body: { decisions } });
+		for (const { id, decided, problem } of results) if (decided) model.answered(id, decided);
+		else model.refused(id, problem?.detail ?? problem?.title ?? "It was refused.", problem?.approval);
+		const counted = results.filter(({ decided }) => decided?.applied).length;
+		announce(`${counted} of ${results.length} answers count.`);
+	} catch (error) {
+		if (error instanceof Refused) {
+			if (error.isSignedOut) await check();
+			for (const id of ids) model.refused(id, error.sentence);
+		} else ids.forEach(sentBlindly);
+	}
+}
+function number(ids) {
+	answers += 1;
+	for (const id of ids) {
+		const entry = model.entries.get(id);
+		if (entry) entry.answer = answers;
+	}
+}
+var endedOf = (ids) => ids.flatMap((id) => model.entries.get(id) ?? []).filter(({ phase }) => phase === "settled");
+function listUnlike(ids) {
+	const [first = ""] = ids;
+	const row = rowOf(first, rows());
+	if (row && row.name !== first && new Set(endedOf(ids).map(({ approval, mine }) => outcome(approval, mine).title)).size > 1) unfold(row.name, true);
+}
+function chooseAll() {
+	chosen.set(new Set(listed().filter(isOpen).slice(0, 100).map(({ approval }) => approval.id)));
+	if (opened.value !== void 0) focusNext.set({
+		id: opened.value,
+		where: "card"
+	});
+}
+async function decideChosen(ids, decision, reason) {
+	const from = opened.value;
+	if (ids.length > 10) number(ids);
+	await send(ids, decision, reason);
+	chooseNone();
+	listUnlike(ids);
+	if (gone.value === void 0) draw();
+	const next = opened.value === from ? rows().find(({ entries }) => entries.some(isOpen)) : void 0;
+	if (next) open(next.name, isNarrow() ? "row" : "card");
+}
+async function decideTogether(ids, decision, { reason, ...options }) {
+	const [first] = ids;
+	if (first === void 0) return;
+	number(ids);
+	const isAlone = Object.keys(options).length > 0;
+	const asked = model.entries.get(first)?.approval;
+	if (isAlone) await decide(first, decision, {
+		...options,
+		...reason && { reason }
+	});
+	if (decision === "allow-always") {
+		if (asked && options.grant && model.entries.get(first)?.phase === "settled") sayWhatStays(asked, options.grant, ids.slice(1));
+	} else await send(isAlone ? ids.slice(1) : ids, decision, reason ?? "");
+	if (gone.value !== void 0) return;
+	const ended = endedOf(ids);
+	const row = rowOf(first, rows());
+	listUnlike(ids);
+	draw();
+	const next = openRow()?.entries.some(({ approval }) => ids.includes(approval.id)) && ended.length === ids.length ? nextOpen(first) ?? row : void 0;
+	if (next) open(next.name, "card");
+}
+function sayWhatStays(asked, grant, ids) {
+	const waiting = () => ids.flatMap((id) => model.entries.get(id) ?? []).filter(({ phase }) => phase === "pending").map(({ approval }) => approval);
+	const { covered, left } = coverageOf(asked, narrowingOf(grant), waiting());
+	for (const { approval: { id }, why } of left) {
+		model.refused(id, `The rule you stored does not cover this: ${why}.`);
+		delete model.entries.get(id)?.answer;
+	}
+	setTimeout(() => {
+		const late = new Set(waiting().map(({ id }) => id));
+		for (const { id } of covered.filter((approval) => late.has(approval.id))) model.refused(id, "It still waits, although the rule you stored should cover it. Answer it, or look at the limits of its agent.");
+		if (gone.value === void 0) draw();
+	}, JUDGED_MS);
+}
+function listEach(name) {
+	unfold(name, true);
+	if (isNarrow()) closeCard();
+}
+async function revise(id, body) {
+	const next = await json("POST", `/v1/approvals/${id}/revision`, { body });
+	model.take(next);
+	announce("Your command waits for an answer.");
+	if (opened.value === id && !only) open(next.id, "card");
+	await look(id).catch(() => {});
+	model.revised(id, next.id);
+	draw();
+}
+async function takeBack(id) {
+	try {
+		const { approval } = await json("POST", `/v1/approvals/${id}/take-back`, { body: {} });
+		model.takenBack(id, approval);
+		announce("Taken back. It does not run.");
+	} catch (error) {
+		if (error instanceof Refused && error.isSignedOut) await check();
+		model.keptAllowed(id, error instanceof Refused ? error.message : "The server did not answer, so it may run. Look again, or cancel the run.");
+	}
+	if (gone.value === void 0) draw();
 }
 // src/view/after.tsx
 function AfterDenial({ approval, chosen: { after, untilMs }, choose }) {
@@ -459,9 +547,9 @@ function AfterDenial({ approval, chosen: { after, untilMs }, choose }) {
 		ofAgent(after) && createVNode("p", {
 			class: "hint after-stored",
 			children: [
-				`Everything that ${brief(approval.agentId, 40)} would have to ask is denied, what waits of it too, until `,
+				`Everything that ${brief(approval.agentId, 40)} would have to ask is denied, and so are its requests that wait, until `,
 				createVNode(Time, { ms: untilMs }),
-				". What runs without a question goes on. The agent sees the reason."
+				". What runs without a question still runs. The agent sees the reason."
 			]
 		}),
 		after !== "ask" && !ofAgent(after) && createVNode("p", {
@@ -475,6 +563,7 @@ function AfterDenial({ approval, chosen: { after, untilMs }, choose }) {
 	] });
 }
 // src/view/always.tsx
+var MOST_LEFT = 5;
 function AlwaysPanel({ approval, narrowed, narrow }) {
 	const proposals = useCovered(approval);
 	const chosen = proposals.find(({ id }) => id === narrowed.proposal);
@@ -646,24 +735,71 @@ function Narrow({ approval, proposal, narrowed, narrow }) {
 		]
 	});
 }
-function StoredList({ approval, narrowed }) {
+function StoredList({ approval, narrowed, others }) {
 	const chosen = proposalsOf(approval).find(({ id }) => id === narrowed.proposal);
 	if (!chosen) return null;
 	const all = storedOf(approval, chosen, narrowed);
 	const isBeside = all.some(({ isGrant }) => isGrant);
-	return createVNode("div", {
+	const coverage = coverageOf(approval, narrowed, others);
+	return createVNode(Fragment, { children: [createVNode("div", {
 		class: "stores",
 		tabIndex: 0,
 		role: "group",
 		"aria-label": "What is stored",
-		children: [createVNode("p", {
-			class: "stores-title",
-			children: `This is stored for ${brief(approval.agentId, 40)}, ${isBeside ? "as a grant beside the allowlist" : "in the allowlist"}:`
-		}), createVNode("ul", {
-			"aria-label": "Entries",
-			children: all.map((stored, at) => createVNode("li", { children: createVNode(Entry, { stored }) }, at))
-		})]
-	});
+		children: [
+			createVNode("p", {
+				class: "stores-title",
+				children: `This is stored for ${brief(approval.agentId, 40)}, ${isBeside ? "as a grant beside the allowlist" : "in the allowlist"}:`
+			}),
+			createVNode("ul", {
+				"aria-label": "Entries",
+				children: all.map((stored, at) => createVNode("li", { children: createVNode(Entry, { stored }) }, at))
+			}),
+			createVNode(Left, { coverage })
+		]
+	}), others.length > 0 && createVNode("p", {
+		class: "covers",
+		role: "status",
+		children: coversWords(coverage)
+	})] });
+}
+function coversWords({ covered, left }) {
+	const others = covered.length + left.length;
+	const rest = left.length === 1 ? "One still needs an answer." : left.length ? `${left.length} still need an answer.` : "";
+	if (!covered.length) return others === 1 ? "It does not cover the other request." : `It covers none of the ${others} other requests.`;
+	const all = others === 1 ? "the other request" : `all ${others} other requests`;
+	return `It also allows ${rest ? `${covered.length} of the ${others} other requests` : all}. ${rest}`;
+}
+function Left({ coverage: { left } }) {
+	if (!left.length) return null;
+	const lines = new Map();
+	for (const { approval, why } of left) {
+		const line = lineOf(approval);
+		const known = lines.get(`${why}\n${line}`);
+		if (known) known.count += 1;
+		else lines.set(`${why}\n${line}`, {
+			line,
+			why,
+			count: 1
+		});
+	}
+	const shown = [...lines.values()].slice(0, MOST_LEFT);
+	const more = left.length - shown.reduce((sum, { count }) => sum + count, 0);
+	return createVNode(Fragment, { children: [createVNode("p", {
+		class: "stores-title",
+		children: "This still needs an answer:"
+	}), createVNode("ul", {
+		"aria-label": "What the rule does not cover",
+		children: [shown.map(({ line, why, count }) => createVNode("li", { children: [
+			createVNode("code", {
+				dir: "ltr",
+				children: brief(line, 80)
+			}),
+			count > 1 && ` (${count} times)`,
+			": ",
+			visible(why)
+		] }, `${why}\n${line}`)), more > 0 && createVNode("li", { children: `and ${more} more` })]
+	})] });
 }
 function Entry({ stored: { pattern, argumentsWords, argv, directory, untilMs, uses, session, note } }) {
 	return createVNode(Fragment, { children: [
@@ -845,13 +981,17 @@ function Times({ name, all, sessions }) {
 }
 function Results({ all }) {
 	if (!all.length) return null;
+	const isMixed = new Set(all.map(({ approval }) => lineOf(approval))).size > 1;
 	return createVNode("ol", {
 		class: "results",
 		"aria-label": "The result of each request",
-		children: all.map((entry) => createVNode(Result, { entry }, entry.approval.id))
+		children: all.map((entry) => createVNode(Result, {
+			entry,
+			isMixed
+		}, entry.approval.id))
 	});
 }
-function Result({ entry }) {
+function Result({ entry, isMixed }) {
 	const { approval, mine, phase, problem } = entry;
 	useValue(ticks);
 	const article = { current: null };
@@ -875,6 +1015,13 @@ function Result({ entry }) {
 					" of ",
 					createVNode(Time, { ms: approval.createdAtMs })
 				] })]
+			}),
+			isMixed && createVNode("p", {
+				class: "ended-detail",
+				children: createVNode("code", {
+					dir: "ltr",
+					children: brief(lineOf(approval), 160)
+				})
 			}),
 			(problem || isOver && detail) && createVNode("p", {
 				class: "ended-detail",
@@ -956,15 +1103,33 @@ function RunLine({ entry: { approval, run } }) {
 	});
 }
 // src/view/batch.tsx
+function ChooseAll() {
+	useValue(drawn);
+	const words = useValue(filter);
+	useValue(chosen);
+	const count = Math.min(listed().filter(isOpen).length, 100);
+	if (count < 2 || !may("approve")) return null;
+	return createVNode("button", {
+		type: "button",
+		class: "quiet",
+		id: "choose-all",
+		"aria-keyshortcuts": "*",
+		onClick: chooseAll,
+		children: count === 100 ? `Choose the first ${count}` : words ? `Choose these ${count}` : `Choose all ${count}`
+	});
+}
 function Batch({ row, guard }) {
 	useValue(drawn);
 	const ids = useValue(chosen);
 	const isOnline = useValue(online);
 	const [reason, setReason] = useState("");
+	const [mode, setMode] = useState("answer");
+	const [narrowed, setNarrowed] = useState(void 0);
 	const [seen, setSeen] = useState(new Set());
 	const root = useRef(null);
 	const article = useRef(null);
 	const field = useRef(null);
+	const confirm = useRef(null);
 	const entries = row?.entries ?? [...ids].flatMap((id) => model.entries.get(id) ?? []);
 	const waiting = entries.filter(({ phase }) => phase !== "settled");
 	const all = waiting.filter(({ phase }) => phase === "pending").map(({ approval }) => approval);
@@ -973,7 +1138,11 @@ function Batch({ row, guard }) {
 	const together = entries.map(({ approval }) => approval.id).join();
 	useEffect(() => {
 		if (root.current) guard()?.unsettle(root.current);
+		setMode("answer");
 	}, [together]);
+	useLayoutEffect(() => {
+		if (mode !== "answer") confirm.current?.focus({ preventScroll: true });
+	}, [mode]);
 	useEffect(() => {
 		const ends = new IntersectionObserver((found) => {
 			const now = found.filter(({ isIntersecting }) => isIntersecting).map(({ target }) => target.dataset.end ?? "");
@@ -985,9 +1154,14 @@ function Batch({ row, guard }) {
 	useLayoutEffect(() => setCard({
 		press: (what) => {
 			if (what === "once" && first) press("allow-once");
+			if (what === "always") openAlways();
 			if (what === "deny") field.current?.focus();
 		},
 		escape: () => {
+			if (mode !== "answer") {
+				back();
+				return true;
+			}
 			if (document.activeElement !== field.current) return false;
 			article.current?.focus({ preventScroll: true });
 			return true;
@@ -998,13 +1172,38 @@ function Batch({ row, guard }) {
 	const unseen = shown.filter(({ entry }) => !seen.has(entry.approval.id)).length;
 	const closed = all.filter(({ allowedDecisions }) => !allowedDecisions.includes("allow-once")).length;
 	const whyNot = !isOnline ? "Offline. You can answer once the server is back." : !all.length ? "Sending your answer …" : unread ? `Show all of ${unread === 1 ? "one command" : `${unread} commands`} before you allow them.` : unseen ? `Scroll through all of them before you allow them: ${unseen === 1 ? "one was" : `${unseen} were`} not in sight yet.` : closed ? `${closed === 1 ? "One of them" : `${closed} of them`} cannot be allowed.` : "";
+	const asked = row && (all.find(({ allowedDecisions }) => allowedDecisions.includes("allow-always")) ?? all[0]);
+	const whyNotAlways = whyNot || !asked || asked.allowedDecisions.includes("allow-always") ? whyNot : whyNoAlways(asked);
+	const choice = asked && (narrowed && proposalsOf(asked).some(({ id }) => id === narrowed.proposal) ? narrowed : unlimited(proposalsOf(asked)[0]?.id ?? ""));
+	const isMany = !row && shown.length > 10;
+	const agents = new Set(all.map(({ agentId }) => agentId)).size;
+	function unsettle() {
+		if (root.current) guard()?.unsettle(root.current);
+	}
+	function back() {
+		unsettle();
+		setMode("answer");
+		queueMicrotask(() => article.current?.focus({ preventScroll: true }));
+	}
+	function openAlways() {
+		if (!asked || whyNotAlways || !may("approve")) return;
+		unsettle();
+		setMode("always");
+	}
 	function press(decision, isWrittenFor = false) {
-		if (!isOnline || !all.length || !may("approve") || decision === "allow-once" && whyNot) return;
+		if (!isOnline || !all.length || !may("approve") || decision !== "deny" && whyNot) return;
 		if (!root.current || !article.current) return;
 		if (!isWrittenFor && !guard()?.isSteady(root.current)) return nudge(article.current);
+		if (decision === "deny" && isMany && mode !== "deny") {
+			unsettle();
+			return setMode("deny");
+		}
 		const said = decision === "deny" ? reason.trim() : "";
 		const to = all.map(({ id }) => id);
-		row ? decideTogether(to, decision, said ? { reason: said } : {}) : decideChosen(to, decision, said);
+		if (decision === "deny") keepReason(said);
+		if (decision !== "allow-always") return void (row ? decideTogether(to, decision, said ? { reason: said } : {}) : decideChosen(to, decision, said));
+		if (!asked || !choice || whyNotAlways) return;
+		decideTogether([asked.id, ...to.filter((id) => id !== asked.id)], decision, { grant: grantOf(asked, choice) });
 	}
 	return createVNode("div", {
 		class: "card-item",
@@ -1057,7 +1256,7 @@ function Batch({ row, guard }) {
 					children: [
 						!waiting.every(({ approval }) => areAlike(approval, first.approval)) && createVNode("p", {
 							class: "warn-line",
-							children: "They are of different agents, run different programs or set different variables."
+							children: "They come from different agents, run different programs or set different variables."
 						}),
 						createVNode(Results, { all: entries.filter(({ phase, problem }) => problem || row && phase === "settled") }),
 						createVNode("ol", {
@@ -1097,7 +1296,7 @@ function Batch({ row, guard }) {
 					children: waiting.length > 0 && may("approve") && createVNode("div", {
 						class: "answer",
 						children: [
-							createVNode("div", {
+							mode !== "always" && createVNode("div", {
 								class: "note",
 								children: [createVNode("label", {
 									for: "reason-chosen",
@@ -1113,41 +1312,141 @@ function Batch({ row, guard }) {
 									onKeyDown: (event) => {
 										if (event.key !== "Enter" || event.repeat || event.isComposing) return;
 										event.preventDefault();
-										press("deny", true);
+										if (mode === "answer") press("deny", true);
 									}
 								})]
 							}),
-							createVNode("div", {
+							mode === "always" && asked && choice && createVNode("fieldset", {
+								class: "always",
+								children: [
+									createVNode("legend", { children: `From now on ${brief(asked.agentId, 40)} may run without asking` }),
+									createVNode("p", {
+										class: "hint",
+										children: ["As in: ", createVNode("code", {
+											dir: "ltr",
+											children: brief(lineOf(asked), 160)
+										})]
+									}),
+									createVNode(AlwaysPanel, {
+										approval: asked,
+										narrowed: choice,
+										narrow: (next) => {
+											unsettle();
+											setNarrowed(next);
+										}
+									}, asked.id),
+									createVNode("div", {
+										class: "always-end",
+										children: [
+											createVNode(StoredList, {
+												approval: asked,
+												narrowed: choice,
+												others: all.filter((other) => other !== asked)
+											}),
+											createVNode("button", {
+												type: "button",
+												class: "quiet",
+												onClick: back,
+												children: "Back"
+											}),
+											createVNode("button", {
+												type: "button",
+												ref: confirm,
+												class: "act allow-always",
+												"data-decision": "confirm-always",
+												"aria-disabled": Boolean(whyNotAlways),
+												onKeyDown: once,
+												onClick: () => press("allow-always"),
+												children: createVNode("span", {
+													class: "act-text",
+													children: "Store and allow"
+												})
+											})
+										]
+									})
+								]
+							}),
+							mode === "deny" && createVNode(Fragment, { children: [createVNode("p", {
+								class: "warn-line",
+								role: "status",
+								children: `Deny ${waiting.length} requests${agents > 1 ? ` of ${agents} agents` : ""}? This cannot be taken back.${agents > 1 ? " Their agents" : " The agent"} can ask again.`
+							}), createVNode("div", {
 								class: "actions two",
 								role: "group",
-								"aria-label": "Your answer to all of them",
+								"aria-label": "Deny all of them",
 								children: [createVNode("button", {
 									type: "button",
+									class: "act",
+									onClick: back,
+									children: "Back"
+								}), createVNode("button", {
+									type: "button",
+									ref: confirm,
 									class: "act deny",
-									"data-decision": "deny-all",
+									"data-decision": "confirm-deny-all",
 									"aria-disabled": !isOnline || !all.length,
+									onKeyDown: once,
 									onClick: () => press("deny"),
 									children: createVNode("span", {
 										class: "act-text",
-										children: `Deny ${waiting.length}`
-									})
-								}), createVNode("button", {
-									type: "button",
-									class: "act allow-once",
-									"data-decision": "allow-all",
-									"aria-disabled": Boolean(whyNot),
-									"aria-describedby": whyNot ? "why-not-chosen" : void 0,
-									onClick: () => press("allow-once"),
-									children: createVNode("span", {
-										class: "act-text",
-										children: `Allow ${waiting.length} once`
+										"data-key": "Enter",
+										children: `Deny all ${waiting.length}`
 									})
 								})]
+							})] }),
+							mode === "answer" && createVNode("div", {
+								class: row ? "actions" : "actions two",
+								role: "group",
+								"aria-label": "Your answer to all of them",
+								children: [
+									createVNode("button", {
+										type: "button",
+										class: "act deny",
+										"data-decision": "deny-all",
+										"aria-keyshortcuts": "d",
+										"aria-disabled": !isOnline || !all.length,
+										onClick: () => press("deny"),
+										children: createVNode("span", {
+											class: "act-text",
+											"data-key": "d",
+											children: `Deny ${waiting.length}`
+										})
+									}),
+									row && createVNode("button", {
+										type: "button",
+										class: "act allow-always",
+										"data-decision": "allow-always",
+										"aria-keyshortcuts": "A",
+										"aria-expanded": false,
+										"aria-disabled": Boolean(whyNotAlways),
+										"aria-describedby": whyNotAlways ? "why-not-chosen" : void 0,
+										onClick: openAlways,
+										children: createVNode("span", {
+											class: "act-text",
+											"data-key": "A",
+											children: "Always…"
+										})
+									}),
+									createVNode("button", {
+										type: "button",
+										class: "act allow-once",
+										"data-decision": "allow-all",
+										"aria-keyshortcuts": "a",
+										"aria-disabled": Boolean(whyNot),
+										"aria-describedby": whyNot ? "why-not-chosen" : void 0,
+										onClick: () => press("allow-once"),
+										children: createVNode("span", {
+											class: "act-text",
+											"data-key": "a",
+											children: `Allow ${waiting.length} once`
+										})
+									})
+								]
 							}),
 							createVNode("p", {
 								class: "hint why-not",
 								id: "why-not-chosen",
-								children: whyNot
+								children: mode === "deny" ? "" : whyNot || (row ? whyNotAlways : "")
 							})
 						]
 					})
@@ -1155,6 +1454,9 @@ function Batch({ row, guard }) {
 			]
 		})
 	});
+}
+function once(event) {
+	if (event.repeat) event.preventDefault();
 }
 function firsts(entries) {
 	const found = new Map();
@@ -1180,6 +1482,7 @@ var KEYS = [
 	[["e"], "suggest another command"],
 	[["x"], "choose this request for one answer to several"],
 	[["X"], "choose every request like this one"],
+	[["*"], "choose every request of the list, as it is filtered"],
 	[[
 		"o",
 		"→",
@@ -1315,7 +1618,7 @@ function Row({ mute: { agentId, untilMs, reason, endWaits }, ended }) {
 				type: "button",
 				class: "quiet",
 				disabled: isSending,
-				"aria-label": `End the mute of ${brief(agentId, 40)}`,
+				"aria-label": `End it: the mute of ${brief(agentId, 40)}`,
 				onClick: () => void end(),
 				children: "End it"
 			}),
@@ -1416,7 +1719,7 @@ function Revise({ approval, close, blocked }) {
 		try {
 			await revise(key, isList ? { argv: text.split("\n") } : { command: text });
 		} catch (error) {
-			setProblem(error instanceof Refused ? error.message : "No answer came. Look at the list before you try again.");
+			setProblem(error instanceof Refused ? error.message : "No answer came. Check the list before you try again.");
 			setSending(false);
 		}
 	}
@@ -1582,7 +1885,7 @@ function Start() {
 			may("exec") ? createVNode(TestQuestion, {}) : createVNode(Fragment, { children: [createVNode("p", {
 				class: "hint",
 				children: [
-					"For a first question, run this on the server. It asks whether ",
+					"To try it out, run this on the server. It asks whether ",
 					createVNode("code", { children: TEST_COMMAND }),
 					" may run; nothing runs before you allow it."
 				]
@@ -1608,13 +1911,13 @@ function TestQuestion() {
 			announce(words);
 		} catch (error) {
 			if (error instanceof Refused && error.isSignedOut) failed(error);
-			setProblem(error instanceof Refused ? [error.message, error.problem.hint && `What would change that: ${error.problem.hint}`].filter(Boolean).join(". ") : "No answer came. Look at the list before you try again.");
+			setProblem(error instanceof Refused ? [error.message, error.problem.hint && `What would change that: ${error.problem.hint}`].filter(Boolean).join(". ") : "No answer came. Check the list before you try again.");
 		}
 		setSending(false);
 	}
 	return createVNode(Fragment, { children: [
 		createVNode("p", { children: [
-			"See how a question looks: it asks whether ",
+			"See what a question looks like: it asks whether ",
 			createVNode("code", { children: TEST_COMMAND }),
 			" may run as agent ",
 			createVNode("code", { children: "main" }),
@@ -1640,12 +1943,12 @@ function TestQuestion() {
 var WORDS = {
 	stop: {
 		title: "Stop everything",
-		text: "Nothing starts any more, for any agent, and every waiting request is denied.",
+		text: "Nothing new starts, for any agent, and every waiting request is denied.",
 		go: "Stop everything"
 	},
 	kill: {
 		title: "End what is running",
-		text: "Nothing starts any more, for any agent, and every waiting request is denied.",
+		text: "Nothing new starts, for any agent, and every waiting request is denied.",
 		go: "End it"
 	},
 	resume: {
@@ -1682,7 +1985,7 @@ function StopDialog() {
 			wanted.set(void 0);
 		} catch (error) {
 			if (error instanceof Refused && error.isSignedOut) failed(error);
-			setProblem(error instanceof Refused ? error.message : "No answer came. Look whether everything is stopped before you try again.");
+			setProblem(error instanceof Refused ? error.message : "No answer came. Check whether everything is stopped before you try again.");
 		}
 		setSending(false);
 		refreshStop();
@@ -1711,7 +2014,7 @@ function StopDialog() {
 				}),
 				createVNode("label", {
 					for: "stop-reason",
-					children: "Why? Agents that are refused see it, and the record keeps it."
+					children: "Why? Agents that are refused see this, and the record keeps it."
 				}),
 				createVNode("input", {
 					ref: field,
@@ -1780,7 +2083,7 @@ async function stopNow(reason, kill) {
 }
 async function resumeNow(reason) {
 	const answer = await json("POST", "/v1/resume", { body: { reason } });
-	announce(answer.stopped ? "It takes an admin of another owner to let everything go on." : "Everything goes on.");
+	announce(answer.stopped ? "An admin of another owner has to confirm before commands run again." : "Commands may run again.");
 }
 // src/pure/trust.ts
 var TRUST = {
@@ -1823,6 +2126,7 @@ var record_exports = __exportAll({
 	AlwaysPanel: () => AlwaysPanel,
 	AuditFacts: () => AuditFacts,
 	Batch: () => Batch,
+	ChooseAll: () => ChooseAll,
 	Ended: () => Ended,
 	HeldAnswers: () => HeldAnswers,
 	Help: () => Help,
@@ -1837,6 +2141,7 @@ var record_exports = __exportAll({
 	StoredList: () => StoredList,
 	Times: () => Times,
 	Trust: () => Trust,
+	chooseAll: () => chooseAll,
 	decideTogether: () => decideTogether,
 	whyNoAlways: () => whyNoAlways
 });

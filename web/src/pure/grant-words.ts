@@ -102,20 +102,22 @@ function argvOf({ segments }: Approval, { segment, pattern }: Pattern): string[]
 const SHELLS = new Set(["sh", "bash", "dash", "zsh", "ksh", "fish", "busybox", "pwsh"]);
 
 /** Why nothing can be remembered of a request, in a sentence. */
-export function whyNoAlways({ ask, envOmitted = 0, envValues = {}, why, segments }: Pick<Approval, "ask" | "envOmitted" | "envValues" | "why" | "segments">): string {
-  const because = (reason: string) => `“Always” is unavailable: ${reason}.`;
-  if (envOmitted > 0) return because("it sets more variables than can be shown");
-  if (ask === "always") return because("policy asks every time");
-  if (why.detail !== "no entry covers this") return because(why.detail);
+export const whyNoAlways = (approval: Parameters<typeof noAlwaysReason>[0]): string => `“Always” is unavailable: ${noAlwaysReason(approval)}.`;
+
+/** The reason for that alone. */
+export function noAlwaysReason({ ask, envOmitted = 0, envValues = {}, why, segments }: Pick<Approval, "ask" | "envOmitted" | "envValues" | "why" | "segments">): string {
+  if (envOmitted > 0) return "it sets more variables than can be shown";
+  if (ask === "always") return "policy asks every time";
+  if (why.detail !== "no entry covers this") return why.detail;
   // The server names the values of those variables alone that could decide what runs.
   const [variable] = Object.keys(envValues);
-  if (variable !== undefined) return because(`it sets ${variable}, which could decide what runs`);
+  if (variable !== undefined) return `it sets ${variable}, which could decide what runs`;
   const all = calls(segments);
   const noted = all.find(({ notes }) => notes.length > 0);
-  if (noted) return because(`${baseName(noted.executable)}: ${noted.notes[0]}`);
+  if (noted) return `${baseName(noted.executable)}: ${noted.notes[0]}`;
   const shell = all.find(({ executable, segments: inner }) => SHELLS.has(baseName(executable)) && !inner?.length);
-  if (shell) return because(`${baseName(shell.executable)} runs whatever it is given`);
-  return because("no rule about these programs is narrow enough to be safe");
+  if (shell) return `${baseName(shell.executable)} runs whatever it is given`;
+  return "no rule about these programs is narrow enough to be safe";
 }
 
 /** What a proposal would have saved, in a sentence; nothing where that is unknown. */

@@ -33,6 +33,10 @@ export function grantOf({ sessionKey }: Pick<Approval, "sessionKey">, { proposal
   };
 }
 
+/** The narrowing that an answer has. */
+export const narrowingOf = ({ proposal, expiresAtMs, maxUses, sessionKey, directory }: GrantChoice): Narrowing =>
+  ({ proposal, untilMs: expiresAtMs ?? undefined, uses: maxUses ?? undefined, isOfSession: Boolean(sessionKey), directory: directory ?? undefined });
+
 /** What happens to the same command after a denial, or to all that its agent would ask. */
 export const AFTER = ["ask", "mute-30", "mute-60", "never", "agent-30", "agent-60"] as const;
 export type After = (typeof AFTER)[number];

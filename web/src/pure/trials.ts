@@ -13,7 +13,7 @@ export function tested({ total, passed }: TestedPolicy): { tone: Tone; text: str
     : { tone: "bad", text: `${number(total - passed)} of ${number(total)} cases ${total - passed === 1 ? "is" : "are"} not as expected` };
 }
 
-/** How many runs would be decided otherwise, and how; what loosens comes first. */
+/** How many runs would be decided differently, and how; what loosens comes first. */
 export function changedBy({ total, same, nowRun, nowAsk, nowDenied, widerFallback, skipped }: Backtest): { tone: Tone; text: string; parts: string[] } {
   const parts = [
     nowRun > 0 && `${runs(nowRun)} would run without a question`,
@@ -23,8 +23,8 @@ export function changedBy({ total, same, nowRun, nowAsk, nowDenied, widerFallbac
   ].filter((part) => part !== false);
   const left = skipped > 0 ? ` ${runs(skipped)} could not be judged again.` : "";
   if (total === 0) return { tone: "dull", text: "There are no runs in that time. Look further back.", parts };
-  if (!parts.length) return { tone: "good", text: `${same === 1 ? "1 run was" : `${number(same)} runs were`} judged again, and nothing would be decided otherwise.${left}`, parts };
-  return { tone: nowRun + widerFallback > 0 ? "warn" : "live", text: `${number(total - same - skipped)} of ${runs(total)} would be decided otherwise.${left}`, parts };
+  if (!parts.length) return { tone: "good", text: `${same === 1 ? "1 run was" : `${number(same)} runs were`} judged again, and nothing would be decided differently.${left}`, parts };
+  return { tone: nowRun + widerFallback > 0 ? "warn" : "live", text: `${number(total - same - skipped)} of ${runs(total)} would be decided differently.${left}`, parts };
 }
 
 const WORDS: Readonly<Record<string, string>> = { run: "runs", ask: "needs approval", deny: "is denied", allow: "allow", reject: "reject" };

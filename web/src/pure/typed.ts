@@ -50,8 +50,8 @@ export const keysOf = ({ pty }: Input): readonly Key[] => (pty ? AT_TERMINAL : A
 
 const REFUSALS: Readonly<Record<string, string>> = {
   "session-ended": "The session has ended. Nothing was sent.",
-  "input-closed": "The input of this command is closed, so nothing can be sent. The entry that covers it does not include an open input.",
-  "not-found": "This session is not there any more, or it belongs to another agent. Nothing was sent.",
+  "input-closed": "The input of this command is closed, so nothing can be sent. The entry that covers it does not allow open input.",
+  "not-found": "This session no longer exists, or it belongs to another agent. Nothing was sent.",
   forbidden: "Your sign-in may not do this for this agent. Nothing was sent.",
   "tool-denied": "Policy denies the process tool to this agent. Nothing was sent.",
   overloaded: "The command does not read its input. Nothing was sent.",

@@ -28,8 +28,8 @@ const SENTENCES: Record<string, Sentence> = {
   ask(who, was, is) {
     if (!weaker(ASK, was, is)) return undefined;
     return is === "off"
-      ? `Nobody is asked any more about commands of ${who}.`
-      : `Nobody is asked any more about commands of ${who} that the allowlist covers.`;
+      ? `Nobody will be asked any more about commands of ${who}.`
+      : `Nobody will be asked any more about commands of ${who} that the allowlist covers.`;
   },
   askFallback(who, was, is) {
     if (!weaker(SECURITY, was, is)) return undefined;

@@ -79,7 +79,7 @@ export function outcome(approval: Ended, mine?: boolean): { tone: Tone; title: s
   }
   if (status === "expired") {
     const why = terminalReason === "no-route" ? "No approver could be reached" : "Nobody answered in time";
-    return { tone: "dull", title: "Expired", detail: `${why}, so it was not allowed by a person. The agent can ask again.` };
+    return { tone: "dull", title: "Expired", detail: `${why}, so no person allowed it. The agent can ask again.` };
   }
   return { tone: "dull", title: `Cancelled by ${who(resolvedBy)}`, detail: "The request was withdrawn." };
 }

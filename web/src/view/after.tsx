@@ -28,8 +28,8 @@ export function AfterDenial({ approval, chosen: { after, untilMs }, choose }: { 
       </fieldset>
       {ofAgent(after) && (
         <p class="hint after-stored">
-          {`Everything that ${brief(approval.agentId, 40)} would have to ask is denied, what waits of it too, until `}<Time ms={untilMs} />
-          . What runs without a question goes on. The agent sees the reason.
+          {`Everything that ${brief(approval.agentId, 40)} would have to ask is denied, and so are its requests that wait, until `}<Time ms={untilMs} />
+          . What runs without a question still runs. The agent sees the reason.
         </p>
       )}
       {after !== "ask" && !ofAgent(after) && (

@@ -3,10 +3,14 @@
 import { useEffect, useState } from "preact/hooks";
 import { json, serverNow } from "../api/api.ts";
 import type { Approval, Proposal } from "../api/types.ts";
+import { type Coverage, coverageOf } from "../pure/coverage.ts";
 import { type Narrowing, proposalsOf, unlimited } from "../pure/grant.ts";
 import { coveredWords, directoriesOf, endOf, isInAnyDirectory, type Span, SPAN_WORDS, SPANS, type Stored, storedOf, USES, whyNotNarrower } from "../pure/grant-words.ts";
 import { brief, visible } from "../pure/text.ts";
 import { Mono, Time } from "./common.tsx";
+import { lineOf } from "./details.tsx";
+
+const MOST_LEFT = 5;
 
 interface Props {
   approval: Approval;
@@ -110,17 +114,55 @@ function Narrow({ approval, proposal, narrowed, narrow }: Props & { proposal: Pr
   );
 }
 
-/** Every entry that is stored, with all that it says: it stands beside the button that stores it. */
-export function StoredList({ approval, narrowed }: Omit<Props, "narrow">) {
+/** Every entry that is stored, with all that it says, and which of the `others` it answers: it stands beside the button that stores it. */
+export function StoredList({ approval, narrowed, others }: Omit<Props, "narrow"> & { others: readonly Approval[] }) {
   const chosen = proposalsOf(approval).find(({ id }) => id === narrowed.proposal);
   if (!chosen) return null;
   const all = storedOf(approval, chosen, narrowed);
   const isBeside = all.some(({ isGrant }) => isGrant);
+  const coverage = coverageOf(approval, narrowed, others);
   return (
-    <div class="stores" tabIndex={0} role="group" aria-label="What is stored">
-      <p class="stores-title">{`This is stored for ${brief(approval.agentId, 40)}, ${isBeside ? "as a grant beside the allowlist" : "in the allowlist"}:`}</p>
-      <ul aria-label="Entries">{all.map((stored, at) => <li key={at}><Entry stored={stored} /></li>)}</ul>
-    </div>
+    <>
+      <div class="stores" tabIndex={0} role="group" aria-label="What is stored">
+        <p class="stores-title">{`This is stored for ${brief(approval.agentId, 40)}, ${isBeside ? "as a grant beside the allowlist" : "in the allowlist"}:`}</p>
+        <ul aria-label="Entries">{all.map((stored, at) => <li key={at}><Entry stored={stored} /></li>)}</ul>
+        <Left coverage={coverage} />
+      </div>
+      {others.length > 0 && <p class="covers" role="status">{coversWords(coverage)}</p>}
+    </>
+  );
+}
+
+/** What the rule does to the other requests of the group, in a sentence. */
+function coversWords({ covered, left }: Coverage): string {
+  const others = covered.length + left.length;
+  const rest = left.length === 1 ? "One still needs an answer." : left.length ? `${left.length} still need an answer.` : "";
+  if (!covered.length) return others === 1 ? "It does not cover the other request." : `It covers none of the ${others} other requests.`;
+  const all = others === 1 ? "the other request" : `all ${others} other requests`;
+  return `It also allows ${rest ? `${covered.length} of the ${others} other requests` : all}. ${rest}`;
+}
+
+/** What the rule does not cover of the group, and why. */
+function Left({ coverage: { left } }: { coverage: Coverage }) {
+  if (!left.length) return null;
+  // Those of the same words and reason are one line.
+  const lines = new Map<string, { line: string; why: string; count: number }>();
+  for (const { approval, why } of left) {
+    const line = lineOf(approval);
+    const known = lines.get(`${why}\n${line}`);
+    if (known) known.count += 1;
+    else lines.set(`${why}\n${line}`, { line, why, count: 1 });
+  }
+  const shown = [...lines.values()].slice(0, MOST_LEFT);
+  const more = left.length - shown.reduce((sum, { count }) => sum + count, 0);
+  return (
+    <>
+      <p class="stores-title">This still needs an answer:</p>
+      <ul aria-label="What the rule does not cover">
+        {shown.map(({ line, why, count }) => <li key={`${why}\n${line}`}><code dir="ltr">{brief(line, 80)}</code>{count > 1 && ` (${count} times)`}: {visible(why)}</li>)}
+        {more > 0 && <li>{`and ${more} more`}</li>}
+      </ul>
+    </>
   );
 }
 

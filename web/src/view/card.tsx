@@ -211,7 +211,7 @@ export function Card({ name, entry, all, guard }: Props) {
                 <legend>{`From now on ${brief(approval.agentId, 40)} may run without asking`}</legend>
                 {mode === "always" && (wide ? <wide.AlwaysPanel approval={approval} narrowed={narrowed} narrow={changed(setNarrowed)} /> : <p class="hint">Loading …</p>)}
                 <div class="always-end">
-                  {mode === "always" && wide && <wide.StoredList approval={approval} narrowed={narrowed} />}
+                  {mode === "always" && wide && <wide.StoredList approval={approval} narrowed={narrowed} others={open.slice(1).map((each) => each.approval)} />}
                   <button type="button" class="quiet" onClick={close}>Back</button>
                   <button type="button" class={`act allow-always${isSent("allow-always") ? " busy" : ""}`} data-decision="confirm-always"
                     aria-disabled={phase === "sending" || !isProposed || Boolean(blocked("allow-always"))} onClick={() => press("allow-always")}><span class="act-text">Store and allow</span></button>

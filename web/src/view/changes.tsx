@@ -55,8 +55,8 @@ function Row({ change: { what, before, after } }: { change: PolicyChange }) {
   return (
     <tr>
       <th scope="row"><bdi>{visible(what)}</bdi></th>
-      <td data-name="Before">{before === undefined ? <span class="unset">not there</span> : <code dir="ltr">{parts ? parts.filter(({ kind }) => kind !== "new").map(({ kind, text }, index) => (kind === "gone" ? <del key={index}>{text}</del> : text)) : <del>{visible(before)}</del>}</code>}</td>
-      <td data-name="After">{after === undefined ? <span class="unset">not there any more</span> : <code dir="ltr">{parts ? parts.filter(({ kind }) => kind !== "gone").map(({ kind, text }, index) => (kind === "new" ? <ins key={index}>{text}</ins> : text)) : <ins>{visible(after)}</ins>}</code>}</td>
+      <td data-name="Before">{before === undefined ? <span class="unset">not set</span> : <code dir="ltr">{parts ? parts.filter(({ kind }) => kind !== "new").map(({ kind, text }, index) => (kind === "gone" ? <del key={index}>{text}</del> : text)) : <del>{visible(before)}</del>}</code>}</td>
+      <td data-name="After">{after === undefined ? <span class="unset">removed</span> : <code dir="ltr">{parts ? parts.filter(({ kind }) => kind !== "gone").map(({ kind, text }, index) => (kind === "new" ? <ins key={index}>{text}</ins> : text)) : <ins>{visible(after)}</ins>}</code>}</td>
     </tr>
   );
 }

@@ -40,7 +40,7 @@ export function Confirm({ name, act, label, question, yes, run, done, changed }:
       announce(done);
     } catch (error) {
       if (error instanceof Refused && error.isSignedOut) failed(error);
-      setProblem(error instanceof Refused ? error.message : "No answer came. Look at the present state before you try again.");
+      setProblem(error instanceof Refused ? error.message : "No answer came. Check the current state before you try again.");
     }
     setSending(false);
     setAsked(false);

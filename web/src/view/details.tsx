@@ -89,7 +89,7 @@ function Past({ runs }: { runs: Run[] | undefined }) {
           const facts = [by && `decided by ${by}`, run.exitCode !== undefined && `exit code ${run.exitCode}`, run.exitSignal, run.status === "denied" && run.reason];
           return (
             <li key={run.runId}>
-              <span class={`badge ${tone}`}>{label}</span> {visible(facts.filter(Boolean).join(", "))} <time dateTime={new Date(run.createdAtMs).toISOString()}>{new Date(run.createdAtMs).toLocaleString()}</time>
+              <span class={`badge ${tone}`}>{label}</span> <time dateTime={new Date(run.createdAtMs).toISOString()}>{new Date(run.createdAtMs).toLocaleString()}</time>{visible(facts.filter(Boolean).map((fact) => `, ${fact}`).join(""))}
             </li>
           );
         })}

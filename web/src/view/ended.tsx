@@ -11,6 +11,7 @@ import { lastReasons } from "../reasons.ts";
 import { may, only } from "../shell.ts";
 import { useValue } from "../state.ts";
 import { Time } from "./common.tsx";
+import { lineOf } from "./details.tsx";
 
 interface Props {
   entry: Entry;
@@ -52,14 +53,16 @@ export function Times({ name, all, sessions }: { name: string; all: readonly Ent
 /** The result of each request that had the same answer. */
 export function Results({ all }: { all: readonly Entry[] }) {
   if (!all.length) return null;
+  // Where they asked for different things, each says what.
+  const isMixed = new Set(all.map(({ approval }) => lineOf(approval))).size > 1;
   return (
     <ol class="results" aria-label="The result of each request">
-      {all.map((entry) => <Result key={entry.approval.id} entry={entry} />)}
+      {all.map((entry) => <Result key={entry.approval.id} entry={entry} isMixed={isMixed} />)}
     </ol>
   );
 }
 
-function Result({ entry }: { entry: Entry }) {
+function Result({ entry, isMixed }: { entry: Entry; isMixed: boolean }) {
   const { approval, mine, phase, problem } = entry;
   useValue(ticks);
   const article = { current: null };
@@ -71,6 +74,7 @@ function Result({ entry }: { entry: Entry }) {
         <span class={`mark ${isOver ? tone : "bad"}`} aria-hidden="true" />
         <span><strong>{isOver ? visible(title) : "Not answered"}</strong> <a href={`/a/${approval.id}`}>{visible(approval.slug)}</a> of <Time ms={approval.createdAtMs} /></span>
       </p>
+      {isMixed && <p class="ended-detail"><code dir="ltr">{brief(lineOf(approval), 160)}</code></p>}
       {(problem || (isOver && detail)) && <p class="ended-detail"><bdi>{visible(problem ?? detail)}</bdi></p>}
       {isOver && <Remembered entry={entry} />}
       {isOver && <TakeBack entry={entry} label={approval.slug} article={article} />}

@@ -70,6 +70,7 @@ export function Health() {
         {sentence(ready)}
       </p>
       <div class="panels">
+        {may("admin") && <Findings hint={hint} />}
         <section class="panel" aria-labelledby="checks-title">
           <h2 id="checks-title">Checks</h2>
           <ul class="checks" id="checks" aria-label="Checks">
@@ -80,6 +81,7 @@ export function Health() {
             ))}
           </ul>
           {!may("admin") && <p class="hint">On the machine, <code>countersign doctor</code> looks further, and says how to fix what it finds. An admin sees that here.</p>}
+          <dl class="facts"><Fact name="Version">{visible(version.version)}</Fact><Fact name="Commit"><code>{visible(version.commit)}</code></Fact></dl>
         </section>
         <section class="panel" aria-labelledby="kernel-title">
           <h2 id="kernel-title">What the kernel keeps</h2>
@@ -91,11 +93,6 @@ export function Health() {
             ))}
           </ul>
         </section>
-        <section class="panel" aria-labelledby="version-title">
-          <h2 id="version-title">Version</h2>
-          <dl class="facts"><Fact name="countersign">{visible(version.version)}</Fact><Fact name="Commit"><code>{visible(version.commit)}</code></Fact></dl>
-        </section>
-        {may("admin") && <Findings hint={hint} />}
         <Settings items={settings.items} />
       </div>
     </>
@@ -145,6 +142,6 @@ function sentence({ status, degraded, stopped, restartNeeded }: Readiness): stri
   const said = status !== "ready"
     ? "The server cannot work, and refuses every call."
     : stopped ? "Everything is stopped: nothing starts and nothing is asked."
-      : degraded ? "The server answers, but something is wrong, and it denies what depends on that." : "Everything works.";
+      : degraded ? "The server answers, but something is wrong, and it denies what depends on that." : "The server works.";
   return restartNeeded ? `${said} A changed setting waits for a restart.` : said;
 }

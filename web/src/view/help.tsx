@@ -15,6 +15,7 @@ const KEYS: readonly (readonly [readonly string[], string])[] = [
   [["e"], "suggest another command"],
   [["x"], "choose this request for one answer to several"],
   [["X"], "choose every request like this one"],
+  [["*"], "choose every request of the list, as it is filtered"],
   [["o", "→", "←"], "list or hide the requests of a group"],
   [["g"], "group similar requests, or only equal ones"],
   [["/"], "filter the list"],

@@ -38,6 +38,7 @@ export function Inbox() {
             <button type="button" class="quiet" id="similar" aria-pressed={isGrouped} onClick={() => setSimilar(!isGrouped)}>Group similar</button>
           </div>
         )}
+        {later && !only && <later.ChooseAll />}
         {!only && hasEnded() && (
           <button type="button" class="quiet" id="clear" onClick={() => {
             clearEnded();

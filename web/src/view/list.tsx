@@ -89,6 +89,8 @@ function Row({ row: { name, lead, entries, kind, isOpen: isUnfolded }, isOpen, i
   const count = entries.length;
   const isGroup = count > 1;
   const phase = (entries.find((entry) => entry.phase !== "settled") ?? lead).phase;
+  // What had one answer may have nothing else in common.
+  const alike = kind === "equal" || phase !== "settled" ? `${kind} ` : "";
   const problem = entries.some((entry) => entry.problem);
   return (
     <li class={`row ${kind}${isOpen ? " is-open" : ""}`} data-row={name} data-phase={phase} aria-posinset={at} aria-setsize={of}>
@@ -96,7 +98,7 @@ function Row({ row: { name, lead, entries, kind, isOpen: isUnfolded }, isOpen, i
         <code class="row-command" dir="ltr">{brief(lineOf(approval), 160)}</code>
         <span class="row-meta">
           <bdi class="row-agent">{brief(approval.agentId, 24)}</bdi>
-          {isGroup && <span class="times"><span aria-hidden="true">{`×${count}${kind === "similar" ? " similar" : ""}`}</span><span class="unseen">{`${count} ${kind} requests`}</span></span>}
+          {isGroup && <span class="times"><span aria-hidden="true">{`×${count}${alike === "similar " ? " similar" : ""}`}</span><span class="unseen">{`${count} ${alike}requests`}</span></span>}
           {phase === "settled" ? <RowEnd entries={entries} /> : (
             <>
               {problem && <span class="chip bad">not answered</span>}
@@ -108,7 +110,7 @@ function Row({ row: { name, lead, entries, kind, isOpen: isUnfolded }, isOpen, i
           )}
         </span>
       </button>
-      {isGroup ? <button type="button" class="row-unfold" aria-expanded={isUnfolded} aria-label={`List the ${count} ${kind} requests: ${label}`} onClick={() => unfold(name)} /> : phase !== "settled" && may("approve") && (
+      {isGroup ? <button type="button" class="row-unfold" aria-expanded={isUnfolded} aria-label={`List the ${count} ${alike}requests: ${label}`} onClick={() => unfold(name)} /> : phase !== "settled" && may("approve") && (
         <label class="row-tick"><input type="checkbox" checked={isChosen} aria-label={`Choose ${label}`} onChange={() => choose(name)} /></label>
       )}
     </li>
@@ -118,8 +120,9 @@ function Row({ row: { name, lead, entries, kind, isOpen: isUnfolded }, isOpen, i
 function RowEnd({ entries }: { entries: readonly Entry[] }) {
   const [entry] = entries as [Entry];
   const { tone, title, detail } = outcome(entry.approval, entry.mine);
-  const others = entries.filter(({ approval, mine }) => outcome(approval, mine).title !== title).length;
-  if (others) return <span class="ended tone-warn">{`${entries.length - others} ${visible(title)} · ${others} not`}</span>;
+  const titles = entries.map(({ approval, mine }) => outcome(approval, mine).title);
+  const each = [...new Set(titles)];
+  if (each.length > 1) return <span class="ended tone-warn">{each.map((one) => `${titles.filter((other) => other === one).length} ${visible(one)}`).join(" · ")}</span>;
   const run = entries.length === 1 && entry.approval.status === "allowed" && entry.run ? `${runStatus(entry.run.status ?? "queued").label} ${runFacts(entry.run)}` : "";
   return <span class={`ended tone-${tone}`}>{[visible(title), visible(detail), run].filter(Boolean).join(" · ")}</span>;
 }

@@ -59,7 +59,7 @@ function Row({ mute: { agentId, untilMs, reason, endWaits }, ended }: { mute: Ag
     <li data-muted={agentId}>
       <span><strong><bdi>{visible(agentId)}</bdi></strong> is muted until <Time ms={untilMs} />{reason && <> (<bdi>{brief(reason, 200)}</bdi>)</>}. What it would ask is denied.</span>{" "}
       {endWaits && <span><strong>Its end waits to be accepted.</strong> Until then the mute stays. <a href="#/policy">See it under Policy</a></span>}
-      {may("admin") && <button type="button" class="quiet" disabled={isSending} aria-label={`End the mute of ${brief(agentId, 40)}`} onClick={() => void end()}>End it</button>}
+      {may("admin") && <button type="button" class="quiet" disabled={isSending} aria-label={`End it: the mute of ${brief(agentId, 40)}`} onClick={() => void end()}>End it</button>}
       <Wrong text={problem} />
     </li>
   );

@@ -65,9 +65,9 @@ function Shown({ figures }: { figures: Figures }) {
   const allowed = share(questions);
   return (
     <div id="overview">
-      <p class="hint">Since <Time ms={sinceMs} />.{partial && " There was more than is counted: the newest 10,000 questions and 50,000 runs are."}</p>
+      <p class="hint">Since <Time ms={sinceMs} />.{partial && " There was more: only the newest 10,000 questions and 50,000 runs are counted."}</p>
       <dl class="tiles">
-        <Tile name="Questions" value={number(questions.asked)} more={`${number(questions.waiting)} of them wait`} />
+        <Tile name="Questions" value={number(questions.asked)} more={`${number(questions.waiting)} waiting`} />
         <Tile name="Median time to an answer" value={questions.medianAnswerMs === undefined ? "–" : duration(questions.medianAnswerMs)} more={`${number(questions.allowed + questions.denied)} answered by people`} />
         <Tile name="Allowed" value={allowed === undefined ? "–" : `${allowed} %`} more={`${number(questions.allowed)} allowed, ${number(questions.denied)} denied`} />
         <Tile name="Nobody answered" value={number(questions.expired)} more={`${number(questions.settled)} settled by rules`} />
@@ -158,13 +158,13 @@ function Asked({ figures }: { figures: Figures }) {
   );
 }
 
-/** What asks most, with what the latest of each proposes to remember. */
+/** What asks most often, with what the latest of each proposes to remember. */
 function Rules({ figures: { rules } }: { figures: Figures }) {
   return (
     <section class="panel" aria-labelledby="rules-title">
-      <h2 id="rules-title">What asks most</h2>
+      <h2 id="rules-title">What asks most often</h2>
       {rules.length === 0 ? <p class="hint">Nothing was asked.</p> : (
-        <Table label="Programs that ask most" head={["Asked", "Agent", "Program", "Why", "Allowed", "What would stop it"]}>
+        <Table label="Programs that ask most often" head={["Asked", "Agent", "Program", "Why", "Allowed", "What would stop it"]}>
           {rules.map(({ agentId, program, why, questions, approvalId, wouldStop }) => (
             <tr key={`${agentId} ${program} ${why}`} data-asking={approvalId}>
               <td>{number(questions.asked)}</td>

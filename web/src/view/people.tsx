@@ -54,7 +54,7 @@ function BrowserRow({ browser: { id, name, owner, scopes, createdAtMs, expiresAt
   return (
     <li class="run person" data-browser={id}>
       <div class="person-what">
-        <p><strong><bdi>{brief(name, NAME_LENGTH)}</bdi></strong> <span class="width">{`of ${brief(owner, NAME_LENGTH)} · ${scopes.join(", ")}`}</span></p>
+        <p><strong><bdi>{brief(name, NAME_LENGTH)}</bdi></strong> <span class="width">{`owner ${brief(owner, NAME_LENGTH)} · ${scopes.join(", ")}`}</span></p>
         <p class="rule-more">Since <Time ms={createdAtMs} />, until <Time ms={expiresAtMs} /></p>
       </div>
       <Confirm name="Sign out" act="sign-out-browser" label={`Sign out ${brief(name, NAME_LENGTH)}`} question="Sign this browser out?" yes="Sign it out" done="The browser is signed out." changed={changed}
@@ -69,7 +69,7 @@ function TokenRow({ token: { id, name, owner, scopes, agents, groups, createdAtM
     <li class="run person" data-token={id}>
       <div class="person-what">
         <p>
-          <strong><bdi>{brief(name, NAME_LENGTH)}</bdi></strong> <span class="width">{`of ${brief(owner, NAME_LENGTH)} · ${scopes.join(", ")}`}</span>
+          <strong><bdi>{brief(name, NAME_LENGTH)}</bdi></strong> <span class="width">{`owner ${brief(owner, NAME_LENGTH)} · ${scopes.join(", ")}`}</span>
           {isOver && <span class="chip bad">revoked</span>}
           {proposedBy && <span class="chip warn">waits for an admin of another owner</span>}
         </p>
@@ -85,7 +85,7 @@ function TokenRow({ token: { id, name, owner, scopes, agents, groups, createdAtM
         </dl>
       </div>
       {proposedBy && !isOver && (
-        <Confirm name="Accept" act="accept-token" label={`Accept ${brief(name, NAME_LENGTH)}`} question="Let this token open what it is for?" yes="Accept it" done="The token is accepted." changed={changed}
+        <Confirm name="Accept" act="accept-token" label={`Accept ${brief(name, NAME_LENGTH)}`} question="Accept this token?" yes="Accept it" done="The token is accepted." changed={changed}
           run={() => json("POST", `/v1/tokens/${encodeURIComponent(id)}/accept`, { body: {} })} />
       )}
       {!isOver && (
@@ -123,10 +123,10 @@ function Form<Made>({ id, title, hint, go, scopes, chosen, make, shown, changed 
     try {
       setMade(await make(name.trim(), [...ticked]));
       setName("");
-      announce("It is made. It is shown once.");
+      announce("Done. It is shown only once.");
       queueMicrotask(() => result.current?.focus());
     } catch (error) {
-      setProblem(error instanceof Refused ? error.message : "No answer came. Look at the list before you try again.");
+      setProblem(error instanceof Refused ? error.message : "No answer came. Check the list before you try again.");
     }
     setSending(false);
     changed();
@@ -174,7 +174,7 @@ function Invite({ changed }: { changed: () => void }) {
         <>
           <p>Give this link to the person, and to nobody else. It is valid for one sign-in until <Time ms={expiresAtMs} />.</p>
           <code class="line">{visible(url)}</code>
-          {token?.proposedBy && <p class="warn-line">It opens nothing until an admin of another owner accepts the token.</p>}
+          {token?.proposedBy && <p class="warn-line">It gives no access until an admin of another owner accepts the token.</p>}
         </>
       )} />
   );
@@ -189,7 +189,7 @@ function Make({ changed }: { changed: () => void }) {
         <>
           <p>This secret is shown once. Put it where the program reads it.</p>
           <code class="line">{visible(secret)}</code>
-          {proposedBy && <p class="warn-line">It opens nothing until an admin of another owner accepts it.</p>}
+          {proposedBy && <p class="warn-line">It gives no access until an admin of another owner accepts it.</p>}
         </>
       )} />
   );

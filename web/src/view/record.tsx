@@ -1,12 +1,12 @@
 // What is loaded after the first request is shown: the wider answers, one answer to several, what became of a request, the agents that are muted, the output of a run, the dialog
 // of the emergency stop, the help, and what newcomers see.
 
-export { decideTogether } from "../answers.ts";
+export { chooseAll, decideTogether } from "../answers.ts";
 export { whyNoAlways } from "../pure/grant-words.ts";
 export { AfterDenial } from "./after.tsx";
 export { AlwaysPanel, StoredList } from "./always.tsx";
 export { AuditFacts } from "./audit-facts.tsx";
-export { Batch } from "./batch.tsx";
+export { Batch, ChooseAll } from "./batch.tsx";
 export { HeldAnswers } from "./changes.tsx";
 export { Ended, Reasons, Results, Times } from "./ended.tsx";
 export { Help } from "./help.tsx";

@@ -42,7 +42,7 @@ export function Revise({ approval, close, blocked }: Props) {
     try {
       await revise(key, isList ? { argv: text.split("\n") } : { command: text });
     } catch (error) {
-      setProblem(error instanceof Refused ? error.message : "No answer came. Look at the list before you try again.");
+      setProblem(error instanceof Refused ? error.message : "No answer came. Check the list before you try again.");
       setSending(false);
     }
   }

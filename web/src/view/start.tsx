@@ -41,7 +41,7 @@ export function Start() {
       </ul>
       {may("exec") ? <TestQuestion /> : (
         <>
-          <p class="hint">For a first question, run this on the server. It asks whether <code>{TEST_COMMAND}</code> may run; nothing runs before you allow it.</p>
+          <p class="hint">To try it out, run this on the server. It asks whether <code>{TEST_COMMAND}</code> may run; nothing runs before you allow it.</p>
           <code class="line">{TEST_LINE}</code>
         </>
       )}
@@ -64,13 +64,13 @@ function TestQuestion() {
       announce(words);
     } catch (error) {
       if (error instanceof Refused && error.isSignedOut) failed(error);
-      setProblem(error instanceof Refused ? [error.message, error.problem.hint && `What would change that: ${error.problem.hint}`].filter(Boolean).join(". ") : "No answer came. Look at the list before you try again.");
+      setProblem(error instanceof Refused ? [error.message, error.problem.hint && `What would change that: ${error.problem.hint}`].filter(Boolean).join(". ") : "No answer came. Check the list before you try again.");
     }
     setSending(false);
   }
   return (
     <>
-      <p>See how a question looks: it asks whether <code>{TEST_COMMAND}</code> may run as agent <code>main</code>. Nothing runs before a person allows it, and then it only prints these words.</p>
+      <p>See what a question looks like: it asks whether <code>{TEST_COMMAND}</code> may run as agent <code>main</code>. Nothing runs before a person allows it, and then it only prints these words.</p>
       <p><button type="button" id="send-test" class="primary" aria-disabled={isSending} onClick={() => void ask()}>Send a test question</button></p>
       <Wrong text={problem} />
       <p class="hint" role="status">{visible(said)}</p>

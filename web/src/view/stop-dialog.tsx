@@ -10,8 +10,8 @@ import { Wrong } from "./common.tsx";
 import { type Deed, refreshStop, standing, wanted } from "./stop.tsx";
 
 const WORDS: Record<Deed, { title: string; text: string; go: string }> = {
-  stop: { title: "Stop everything", text: "Nothing starts any more, for any agent, and every waiting request is denied.", go: "Stop everything" },
-  kill: { title: "End what is running", text: "Nothing starts any more, for any agent, and every waiting request is denied.", go: "End it" },
+  stop: { title: "Stop everything", text: "Nothing new starts, for any agent, and every waiting request is denied.", go: "Stop everything" },
+  kill: { title: "End what is running", text: "Nothing new starts, for any agent, and every waiting request is denied.", go: "End it" },
   resume: { title: "Resume", text: "Agents may run commands again, as policy allows. What the stop denied stays denied.", go: "Resume" },
 };
 
@@ -45,7 +45,7 @@ export function StopDialog() {
       wanted.set(undefined);
     } catch (error) {
       if (error instanceof Refused && error.isSignedOut) failed(error);
-      setProblem(error instanceof Refused ? error.message : "No answer came. Look whether everything is stopped before you try again.");
+      setProblem(error instanceof Refused ? error.message : "No answer came. Check whether everything is stopped before you try again.");
     }
     setSending(false);
     refreshStop();
@@ -59,7 +59,7 @@ export function StopDialog() {
       }}>
         <h2 id="stop-title">{title}</h2>
         <p id="stop-text">{text}</p>
-        <label for="stop-reason">Why? Agents that are refused see it, and the record keeps it.</label>
+        <label for="stop-reason">Why? Agents that are refused see this, and the record keeps it.</label>
         <input ref={field} type="text" id="stop-reason" maxLength={2000} required autocomplete="off" value={reason} onInput={(event) => setReason(event.currentTarget.value)} />
         <label class="check" id="stop-kill-field" hidden={deed !== "stop"}><input type="checkbox" id="stop-kill" checked={kills} onChange={(event) => setKills(event.currentTarget.checked)} /> <span>Also end what is running</span></label>
         <Wrong id="stop-problem" text={problem} />
@@ -81,5 +81,5 @@ async function stopNow(reason: string, kill: boolean): Promise<void> {
 
 async function resumeNow(reason: string): Promise<void> {
   const answer = await json<{ stopped: boolean }>("POST", "/v1/resume", { body: { reason } });
-  announce(answer.stopped ? "It takes an admin of another owner to let everything go on." : "Everything goes on.");
+  announce(answer.stopped ? "An admin of another owner has to confirm before commands run again." : "Commands may run again.");
 }

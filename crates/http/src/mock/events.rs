@@ -79,6 +79,7 @@ pub(super) fn event(
             let members = json!({
                 "slug": question.map(|question| question.id.slug()),
                 "approvalUrl": question.map(|question| links.approval(&question.id)),
+                "statusUrl": links.run(&run.id),
                 "command": command, "cwd": run.cwd, "security": run.security, "ask": run.ask,
                 "createdAtMs": run.created_at,
                 "expiresAtMs": question.map(|question| question.expires_at),

@@ -19,7 +19,7 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use countersign_domain::{OutputStream, RunId, Scope, TokenId};
+use countersign_domain::{ApprovalId, OutputStream, RunId, Scope, TokenId};
 use countersign_engine::EndsWithCaller;
 use countersign_runner::output::spool;
 use countersign_wire::{
@@ -57,6 +57,8 @@ const BODY_BYTES: usize = 1024 * 1024;
 /// How much of an output goes into one event.
 const PIECE: usize = 16 * 1024;
 const MAX_PAGE: usize = 500;
+const QUESTION_PAGE: &str = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>countersign mock</title>\n\
+    <h1>This is a mock</h1>\n<p>Its script answers this question, and nobody can answer it here. Nothing runs.</p>\n</html>\n";
 const RUNS: ListName<'static> = ListName::only("mock-runs");
 
 /// What the handlers share.
@@ -100,10 +102,33 @@ pub(super) fn router(play: Arc<Play>) -> Router {
         .route("/readyz", get(ready))
         .route("/v1/version", get(version))
         .route("/v1/errors.json", get(error_catalogue))
+        .route("/a/{id}", get(question))
         .merge(with_token)
         .fallback(unknown)
         .method_not_allowed_fallback(unknown_method)
         .with_state(shared)
+}
+
+/// Where a person would answer. Nothing of the question stands there, so it needs no token, as the page of a server.
+async fn question(
+    State(play): State<Arc<Play>>,
+    AtPath(id): AtPath<ApprovalId>,
+    headers: HeaderMap,
+    QueryOf(()): QueryOf<()>,
+) -> Result<Response, Problem> {
+    let is_known = |played: &PlayedRun| played.run.approval_id.as_ref() == Some(&id);
+    let played = play.newest_first().into_iter().find(is_known);
+    let played = played.ok_or_else(|| Problem::new(Code::ApprovalNotFound, "there is no such approval"))?;
+    if Accepted::of(&headers).names("text/html") {
+        let kind = [(header::CONTENT_TYPE, "text/html; charset=utf-8")];
+        return Ok((kind, QUESTION_PAGE).into_response());
+    }
+    let status_url = play.links().run(&played.run.id);
+    Ok(JsonReply(json!({
+        "approvalId": id, "runId": played.run.id, "statusUrl": status_url,
+        "detail": "this is a mock: its script answers, and nobody can answer here",
+    }))
+    .into_response())
 }
 
 async fn unknown() -> Problem {

@@ -301,6 +301,7 @@ fn shape(kind: EventType) -> Shape {
             .maybe("confined", text())
             .member("slug", text())
             .member("approvalUrl", text())
+            .member("statusUrl", text())
             .member("command", text())
             .member("cwd", text())
             .named("security", "Security")

@@ -16,6 +16,15 @@ use crate::problem::Code;
 /// Names the words that the routes write as texts, and splits the objects that such a word tells apart.
 pub(super) fn complete(schemas: &mut Map<String, Value>) {
     say_words(schemas);
+    // An item in full also has all members of the brief form.
+    for name in ["ListedEntry", "ListedEvent", "ListedRecord"] {
+        let listed = schemas.get_mut(name).and_then(Value::as_object_mut);
+        if let Some((listed, forms)) =
+            listed.and_then(|listed| listed.shift_remove("oneOf").map(|forms| (listed, forms)))
+        {
+            listed.insert("anyOf".to_owned(), forms);
+        }
+    }
     split(
         schemas,
         "ExecFinished",

@@ -5,7 +5,7 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::{
     ToSchema,
     openapi::{
@@ -23,7 +23,8 @@ use countersign_engine::{
 use countersign_ledger::events::AllowlistList;
 use countersign_policy::command::redaction;
 use countersign_wire::{
-    entry::{EntryBody, EntryKind, EntryState, EntryWarningBody},
+    approval::ApprovalView,
+    entry::{EntryBody, EntryBriefBody, EntryKind, EntryState, EntryWarningBody},
     page::Page,
 };
 
@@ -102,7 +103,7 @@ struct NewEntryBody {
 #[utoipa::path(
     get, path = "/v1/agents/{agentId}/allowlist", tag = "allowlist", operation_id = "list_allowlist",
     params(("agentId" = AgentScope, Path), PageQuery),
-    responses((status = OK, body = Page<EntryBody>), (status = CONFLICT, description = "document-refused")),
+    responses((status = OK, body = Page<ListedEntry>), (status = CONFLICT, description = "document-refused")),
     security(("token" = ["read"])),
 )]
 async fn list(
@@ -110,7 +111,7 @@ async fn list(
     AtPath(AgentScope(agent)): AtPath<AgentScope>,
     State(state): State<AppState>,
     QueryOf(page): QueryOf<PageQuery>,
-) -> Result<JsonReply<Page<EntryBody>>, Problem> {
+) -> Result<JsonReply<Page<ListedEntry>>, Problem> {
     let entries = state.lists().allowlist(&agent).await?;
     let Page { items, next_cursor } = page.cut(
         ListName("allowlist", &agent),
@@ -118,11 +119,30 @@ async fn list(
         |entry| entry.id.as_str(),
         |entry| entry,
     )?;
-    let items = state.lists().remark_on(&agent, items).await?;
-    Ok(JsonReply(Page {
-        items: items.into_iter().map(written).collect(),
-        next_cursor,
-    }))
+    let items = match page.view {
+        ApprovalView::Full => {
+            let remarked = state.lists().remark_on(&agent, items).await?.into_iter();
+            remarked
+                .map(|entry| ListedEntry::Full(Box::new(written(entry))))
+                .collect()
+        }
+        // No warning is shown, and none is looked for.
+        ApprovalView::Brief => {
+            let brief = items
+                .into_iter()
+                .map(|entry| EntryBriefBody::from(written(entry)));
+            brief.map(|entry| ListedEntry::Brief(Box::new(entry))).collect()
+        }
+    };
+    Ok(JsonReply(Page { items, next_cursor }))
+}
+
+/// An entry or grant on a list: all of it, or what a list shows of it (`view`).
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+enum ListedEntry {
+    Full(Box<EntryBody>),
+    Brief(Box<EntryBriefBody>),
 }
 
 /// Adds an entry or grant. The same again is answered with the one that is there.

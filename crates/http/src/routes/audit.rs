@@ -169,6 +169,7 @@ fn record(record: AuditRecord) -> AuditBody {
     AuditBody {
         seq: record.seq,
         ts: record.ts,
+        at_ms: record.ts,
         actor: AuditActorBody {
             kind: record.actor.kind.into(),
             id: record.actor.id,

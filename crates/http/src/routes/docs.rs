@@ -101,7 +101,9 @@ mod tests {
             }
         }
         assert!(operations > 20);
-        for name in contract["components"]["schemas"].as_object().unwrap().keys() {
+        let schemas = contract["components"]["schemas"].as_object().unwrap();
+        // A page of a list is said in words.
+        for name in schemas.keys().filter(|name| !name.starts_with("Page_")) {
             assert!(unique.contains(format!("object-{name}").as_str()), "{name}");
         }
     }

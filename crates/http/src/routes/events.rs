@@ -1,6 +1,6 @@
 //! Events: a stream, or one page of the retained log.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use axum::{
     Extension,
@@ -8,7 +8,7 @@ use axum::{
     http::HeaderMap,
     response::{IntoResponse, Response},
 };
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 
 use countersign_domain::{AgentId, IdPart, Principal, RunId, Scope, SessionKey, TokenId, UnixMillis};
 use countersign_engine::{Presence, hint::hint};
@@ -16,7 +16,12 @@ use countersign_ledger::{
     EventOrder, EventWindow,
     events::{EventFilter, Publication, Start},
 };
-use countersign_wire::page::Page;
+use countersign_wire::{
+    approval::ApprovalView,
+    event::{BRIEF_MEMBERS, EventBriefBody},
+    page::Page,
+    sentence,
+};
 
 use crate::{
     accept::Accepted,
@@ -73,6 +78,8 @@ struct EventsQuery {
     limit: Option<usize>,
     /// `nextCursor` of the page before; only with `Accept: application/json`.
     cursor: Option<i64>,
+    /// How much of each event: `full` unless given, or `brief`, what a list shows of it; only with `Accept: application/json`.
+    view: Option<ApprovalView>,
 }
 
 impl QueryForm for EventsQuery {
@@ -96,8 +103,18 @@ impl QueryForm for EventsQuery {
                 .value("cursor")?
                 .map(|cursor| position("cursor", cursor))
                 .transpose()?,
+            view: parameters.value("view")?,
         })
     }
+}
+
+/// An event on a page: all of it, or what a list shows of it (`view`). Only its schema: events are sent as they were written.
+#[derive(Debug, utoipa::ToSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "a schema")]
+enum ListedEvent {
+    Full(Event),
+    Brief(Box<EventBriefBody>),
 }
 
 fn position(name: &str, seq: i64) -> Result<i64, Problem> {
@@ -124,7 +141,7 @@ fn limit(limit: usize) -> Result<usize, Problem> {
     responses(
         (status = OK, description = "A stream, or a page.", content(
             (String = "text/event-stream"),
-            (Page<Event> = "application/json"),
+            (Page<ListedEvent> = "application/json"),
         )),
         (status = NOT_FOUND, description = "not-found: no run has this part of an id"),
         (status = CONFLICT, description = "id-ambiguous"),
@@ -186,10 +203,33 @@ async fn page(
     };
     let limit = query.limit.unwrap_or(DEFAULT_PAGE);
     let (events, next) = state.engine().ledger().events(window, filter, limit).await?;
-    let raw = |event: &Arc<Publication>| raw(&state.links().on_event(event), event.seq);
+    let view = query.view.unwrap_or_default();
+    let raw = |event: &Arc<Publication>| match view {
+        ApprovalView::Full => raw(&state.links().on_event(event), event.seq),
+        ApprovalView::Brief => raw(&brief(&event.data), event.seq),
+    };
     let items = events.iter().map(raw).collect::<Result<Vec<_>, _>>()?;
     let next_cursor = next.map(|seq| seq.to_string());
     Ok(JsonReply(Page { items, next_cursor }).into_response())
+}
+
+/// What a list shows of an event. What is no object stays as it is, for [`raw`] to refuse.
+fn brief(data: &str) -> Cow<'_, str> {
+    let Ok(Value::Object(mut members)) = serde_json::from_str(data) else {
+        return Cow::Borrowed(data);
+    };
+    let command = members.shift_remove("command");
+    let reason = members.shift_remove("reason");
+    members.retain(|name, _| BRIEF_MEMBERS.contains(&name.as_str()));
+    if let Some(Value::String(command)) = command {
+        let (line, truncated) = sentence::command_line(&command);
+        members.insert("line".to_owned(), line.into());
+        members.insert("truncated".to_owned(), truncated.into());
+    }
+    if let Some(Value::String(reason)) = reason {
+        members.insert("reason".to_owned(), sentence::one_line(&reason).into());
+    }
+    Cow::Owned(Value::Object(members).to_string())
 }
 
 /// The text itself: it was written as JSON once.
@@ -206,6 +246,7 @@ async fn start(state: &AppState, query: &EventsQuery, known: Option<i64>) -> Res
         ("order", query.order.is_some()),
         ("limit", query.limit.is_some()),
         ("cursor", query.cursor.is_some()),
+        ("view", query.view.is_some()),
     ] {
         if given {
             return Err(Problem::field(name, "only with Accept: application/json"));

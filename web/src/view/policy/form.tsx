@@ -12,7 +12,7 @@ import { type Asked, Question } from "./question.tsx";
 
 const WORD_LENGTH = 60;
 const MOST_TRIES = 3;
-const CHANGED = "This was changed in the meantime. It shows the present value; nothing of yours was saved.";
+const CHANGED = "This was changed in the meantime. It now shows the current value; your change was not saved.";
 
 /** The values of a form; what the file does not say is undefined. */
 export type Values = Record<string, string | undefined>;
@@ -100,7 +100,7 @@ export function Form<Shown extends Known>({ id, title, hint, fields, known, load
       await write(shown.current, values);
       announce("Your change is saved.");
     } catch (error) {
-      if (!(error instanceof Refused)) setProblem("No answer came. Look at the present value before you save again.");
+      if (!(error instanceof Refused)) setProblem("No answer came. Check the current value before you save again.");
       else if (error.isSignedOut) failed(error);
       else setProblem(error.status === 412 ? CHANGED : reasons(error));
     }

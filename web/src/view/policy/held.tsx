@@ -39,7 +39,7 @@ function Edit({ waiting: { id, file, edit, then }, changed }: { waiting: Waiting
   const title = `held-${id}-title`;
   return (
     <section class="panel held" id={`held-${id}`} aria-labelledby={title}>
-      <h2 id={title}>Waits to be accepted: a change of {file}</h2>
+      <h2 id={title}>Waiting to be accepted: a change to {file}</h2>
       <p class="hint">{people ? `${people} changed it, and it takes a second person.` : "It was edited from outside."} It has waited since <Time ms={sinceMs} />. What it takes away is in effect; what it newly allows is not. {then}</p>
       <h3>It would newly allow</h3>
       <ul class="allows">{allows.map((sentence) => <li key={sentence}><bdi>{visible(sentence)}</bdi></li>)}</ul>

@@ -141,7 +141,7 @@ function InForce({ effective: { security, ask, askFallback, host, node, approval
     ? "Commands go to a sandbox, where no approvals apply. Security and ask are what would apply on this machine."
     : onNode ? `Commands go to a node, whose own approvals document applies there instead of this one${onNode.document === "unknown" ? "; it is not known here" : ""}.` : "";
   const rows = [["security", "Security", security], ["ask", "Ask", ask], ["askFallback", "When nobody answers", askFallback], ["host", "Where", host], ["node", "Node", node]] as const;
-  const count = ({ items, more }: { items: readonly Rule[]; more: boolean }) => `${items.length}${more ? " or more" : ""}`;
+  const count = ({ items, more }: { items: readonly Rule[]; more: boolean }, one: string, many: string) => `${items.length}${more ? " or more" : ""} ${items.length === 1 ? one : many}`;
   return (
     <section class="panel" id="policy-force" aria-labelledby="policy-force-title">
       <h2 id="policy-force-title">Effective policy</h2>
@@ -153,8 +153,8 @@ function InForce({ effective: { security, ask, askFallback, host, node, approval
             {rows.map(([key, title, said]) => said && (
               <tr key={key}><th scope="row">{title}</th><td data-name="In effect"><Mono text={said.value} /></td><td data-name="Set where">{said.source === "default" ? "built in" : <Mono text={said.source} />}</td><Change title={title} to={placeOf(key, said.source)} /></tr>
             ))}
-            <tr><th scope="row">Allowlist</th><td data-name="In effect">{`${count(lists.allowlist)} entries`}</td><td data-name="Set where"><Mono text="exec-approvals.json" /></td><Change title="Allowlist" to="policy-allowlist-pattern" /></tr>
-            <tr><th scope="row">Deny rules</th><td data-name="In effect">{`${count(lists.denylist)} rules`}</td><td data-name="Set where"><Mono text="exec-approvals.json" /></td><Change title="Deny rules" to="policy-denylist-pattern" /></tr>
+            <tr><th scope="row">Allowlist</th><td data-name="In effect">{count(lists.allowlist, "entry", "entries")}</td><td data-name="Set where"><Mono text="exec-approvals.json" /></td><Change title="Allowlist" to="policy-allowlist-pattern" /></tr>
+            <tr><th scope="row">Deny rules</th><td data-name="In effect">{count(lists.denylist, "rule", "rules")}</td><td data-name="Set where"><Mono text="exec-approvals.json" /></td><Change title="Deny rules" to="policy-denylist-pattern" /></tr>
           </tbody>
         </table>
       </div>

@@ -63,7 +63,7 @@ export function Presets({ who, agentId, here, changed }: Props) {
       setApplied(words);
       announce(words);
     } catch (error) {
-      if (!(error instanceof Refused)) setProblem("No answer came. Look at the effective policy before you try again.");
+      if (!(error instanceof Refused)) setProblem("No answer came. Check the effective policy before you try again.");
       else if (error.isSignedOut) failed(error);
       else setProblem(reasons(error));
     }

@@ -152,7 +152,7 @@ export function Rules({ kind, agent, who, items, hasMore, changed }: Props) {
     try {
       await deed();
     } catch (error) {
-      if (!(error instanceof Refused)) setProblem("No answer came. Look at the present rules before you try again.");
+      if (!(error instanceof Refused)) setProblem("No answer came. Check the current rules before you try again.");
       else if (error.isSignedOut) failed(error);
       else setProblem(reasons(error));
     }

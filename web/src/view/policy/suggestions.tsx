@@ -49,7 +49,7 @@ export function Suggestions({ agentId, changed }: { agentId: string | undefined;
       <p class="panel-end"><button type="button" id="suggest" aria-disabled={isLooking} onClick={() => void look()}>{found ? "Look again" : "Look for suggestions"}</button></p>
       <Wrong text={problem} />
       <div role="status">
-        {found?.length === 0 && <p>Nothing is worth an entry: no such command needs approval any more.</p>}
+        {found?.length === 0 && <p>No entry is worth adding: no such command needs approval any more.</p>}
         {found && found.length > 0 && <p id="suggest-saves">{saved(found, DAYS)}</p>}
       </div>
       {found && found.length > 0 && (
@@ -58,7 +58,7 @@ export function Suggestions({ agentId, changed }: { agentId: string | undefined;
             <li key={`${one.agentId} ${one.pattern} ${one.argPattern}`}>
               <strong>{`${one.count.toLocaleString("en")} times`}</strong> <bdi>{visible(one.agentId)}</bdi>: <code dir="ltr">{brief(one.command, 160)}</code> in <Mono text={one.cwd} />
               {may("admin") && (
-                <Confirm name="Add it…" act="add-suggestion" label={`Add an entry for ${brief(one.command, 80)}`} question={`Let agent ${visible(one.agentId)} run exactly this, in this directory, without asking?`} yes="Allow and add" done="The entry is added." changed={() => void changed()}
+                <Confirm name="Add it…" act="add-suggestion" label={`Add it: an entry for ${brief(one.command, 80)}`} question={`Let agent ${visible(one.agentId)} run exactly this, in this directory, without asking?`} yes="Allow and add" done="The entry is added." changed={() => void changed()}
                   run={async () => {
                     const { agentId: agent, pattern, argPattern, count, command } = one;
                     await json("POST", `/v1/agents/${encodeURIComponent(agent)}/allowlist`, { body: { pattern, argPattern, note: `allowed ${count} times: ${brief(command, 120)}` } });

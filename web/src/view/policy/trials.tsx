@@ -128,7 +128,7 @@ function Changed({ answer }: { answer: Judged }) {
       <p class={`verdict ${tone === "warn" ? "warn-line" : ""}`}>{text}</p>
       {parts.length > 0 && <ul class="checks" aria-label="How">{parts.map((part) => <li key={part}>{part}</li>)}</ul>}
       {changed.length > 0 && (
-        <div class="table-box" tabIndex={0} role="region" aria-label="Commands that would be decided otherwise">
+        <div class="table-box" tabIndex={0} role="region" aria-label="Commands that would be decided differently">
           <table class="figures changes">
             <thead><tr><th scope="col">Command</th><th scope="col">Then → now</th><th scope="col">Why</th><th scope="col">Runs</th></tr></thead>
             <tbody>

@@ -81,7 +81,7 @@ function Answer({ command, explanation }: { command: string; explanation: Explan
       )}
       {all.length > MOST_CALLS && <p class="hint">{`${all.length - MOST_CALLS} more are not shown.`}</p>}
       {analysis.findings.length > 0 && (
-        <ul class="checks" aria-label="What stands against it">
+        <ul class="checks" aria-label="What blocks it">
           {analysis.findings.slice(0, MOST_CALLS).map((finding, index) => <li key={index}><bdi>{visible(against(finding))}</bdi></li>)}
         </ul>
       )}

@@ -122,10 +122,13 @@ pub(super) async fn run(
     loop {
         let run = visible(state, caller, id).await?;
         if query.is_reached_by(run.status) {
-            // To revoke a token also ends what it asked.
-            return match origin.ended(&**state.engine().clock()).now_or_never() {
-                None => Ok(run),
-                Some(()) => Err(unauthorized("the token is not valid, or no longer")),
+            // To revoke a token also ends what it asked, in one step of the ledger; its secret stops opening anything only after that.
+            let is_over = origin.ended(&**state.engine().clock()).now_or_never().is_some()
+                || is_revoked(state, caller).await?;
+            return if is_over {
+                Err(unauthorized("the token is not valid, or no longer"))
+            } else {
+                Ok(run)
             };
         }
         tokio::select! {
@@ -138,6 +141,15 @@ pub(super) async fn run(
             () = changed(&mut changes) => {}
         }
     }
+}
+
+/// Whether the record says that the caller's token was revoked.
+async fn is_revoked(state: &AppState, caller: &Principal) -> Result<bool, Problem> {
+    let Some(id) = caller.actor.token() else {
+        return Ok(false);
+    };
+    let token = state.engine().ledger().token(&id).await?;
+    Ok(token.is_none_or(|token| token.revoked_at.is_some()))
 }
 
 async fn visible(state: &AppState, caller: &Principal, id: &RunId) -> Result<Run, Problem> {
