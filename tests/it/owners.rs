@@ -456,9 +456,10 @@ async fn a_name_that_several_tokens_have_is_not_guessed() {
     made_by(&server.operator(), "twin").await;
     made_by(&server.operator(), "twin").await;
     let refused = server.cli(&["token", "rotate", "twin"]).await;
-    assert_eq!(refused.code, Some(64), "{refused:?}");
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.stderr.contains("error[id-ambiguous]: "), "{refused:?}");
     let missing = server.cli(&["token", "rotate", "nobody"]).await;
-    assert!(missing.stderr.contains("no live token nobody"), "{missing:?}");
+    assert!(missing.stderr.contains("there is no token nobody"), "{missing:?}");
 }
 
 #[tokio::test]

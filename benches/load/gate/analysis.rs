@@ -1,11 +1,6 @@
 //! What it costs to judge a command, without a server: to read it, to look at its files and to match it with entries.
 
-use std::{
-    collections::BTreeMap,
-    hint::black_box,
-    path::PathBuf,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, hint::black_box, path::PathBuf, time::Duration};
 
 use countersign_domain::{AgentId, Command, CommandInput, EnvOverrides, PinnedDirectory, UnixMillis};
 use countersign_hosts::{path_lookup::SystemLookup, peer_fs::Files};
@@ -16,6 +11,8 @@ use countersign_policy::{
     pattern::{PathCase, PatternCache},
     starter::StarterSet,
 };
+
+use tokio::time::Instant;
 
 use super::{super::samples::Samples, Report, interval::Interval};
 

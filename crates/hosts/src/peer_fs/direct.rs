@@ -19,8 +19,8 @@ use countersign_policy::command::{DirectoryTrust, Listing, MAX_NAMES};
 
 use super::opened::{Directory, OpenedPath, nanoseconds};
 
-/// Links below `/proc` that lead each process somewhere else, and `root` into another view of the machine.
-const PER_PROCESS: [&str; 3] = ["cwd", "fd", "root"];
+/// Links below `/proc` that lead each process somewhere else.
+const PER_PROCESS: [&str; 2] = ["cwd", "fd"];
 /// As many as Linux follows; a path with more leads nowhere.
 const MAX_LINKS: usize = 40;
 

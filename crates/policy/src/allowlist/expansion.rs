@@ -1,13 +1,11 @@
 //! Words that stand for others (G14): they are replaced by what they stand for, and that is judged, bound and started.
 
-use std::rc::Rc;
-
 use super::{evaluation::Evaluation, work::SegmentContext};
 use crate::command::{
     Span,
     characters::is_forbidden,
     direct::ShellKind,
-    file_names::{Directories, FilePattern, Unexpanded},
+    file_names::{Directories, FilePattern, NamesInside, Unexpanded},
     paths,
     syntax::{Segment, Word},
 };
@@ -110,8 +108,10 @@ impl Evaluation<'_> {
 }
 
 impl Directories for Evaluation<'_> {
-    fn names(&self, directory: &str) -> Result<Rc<[String]>, Unexpanded> {
-        if self.lookup.depends_on_process(directory) {
+    fn names(&self, directory: &str) -> NamesInside {
+        // Below it lie other views of the machine, whose paths mean something else.
+        let is_in_proc = paths::is_within(&paths::normalise(directory), "/proc");
+        if is_in_proc || self.lookup.depends_on_process(directory) {
             return Err(Unexpanded::Unknown);
         }
         self.listings

@@ -6,7 +6,10 @@ use std::{
     rc::Rc,
 };
 
-use crate::command::{Listing, PathLookup, file_names::Unexpanded};
+use crate::command::{
+    Listing, PathLookup,
+    file_names::{NamesInside, Unexpanded},
+};
 
 /// Directories of one analysis.
 const MAX_DIRECTORIES: usize = 256;
@@ -18,7 +21,7 @@ const MAX_COMPARED: usize = 32 * 1024 * 1024;
 /// What was looked at so far.
 #[derive(Debug, Default)]
 pub(super) struct Listings {
-    known: RefCell<BTreeMap<String, Result<Rc<[String]>, Unexpanded>>>,
+    known: RefCell<BTreeMap<String, NamesInside>>,
     names: Cell<usize>,
     compared: Cell<usize>,
 }
@@ -30,7 +33,7 @@ impl Listings {
         directory: &str,
         lookup: &dyn PathLookup,
         may_look: impl Fn(&str) -> bool,
-    ) -> Result<Rc<[String]>, Unexpanded> {
+    ) -> NamesInside {
         let mut known = self.known.borrow_mut();
         if let Some(names) = known.get(directory) {
             return names.clone();
@@ -38,7 +41,7 @@ impl Listings {
         if known.len() == MAX_DIRECTORIES || self.names.get() > MAX_NAMES {
             return Err(Unexpanded::TooMany);
         }
-        let names: Result<Rc<[String]>, _> = match lookup.list(directory) {
+        let names: NamesInside = match lookup.list(directory) {
             Listing::NotThere => Ok(Rc::default()),
             Listing::Names { real, names } if may_look(&real) => Ok(names.into()),
             Listing::Names { .. } | Listing::Unknown => Err(Unexpanded::Unknown),

@@ -9,13 +9,16 @@ const MAX_DIRECTORIES: usize = 256;
 /// Words that a pattern may become.
 const MAX_MATCHES: usize = 512;
 
+/// The names in a directory, or why a pattern has no use of them.
+pub(crate) type NamesInside = Result<Rc<[String]>, Unexpanded>;
+
 /// What a pattern may look at, and how much.
 pub(crate) trait Directories {
     /// The names in a directory; what is no directory has none.
     ///
     /// # Errors
     /// [`Unexpanded`] where they cannot be known.
-    fn names(&self, directory: &str) -> Result<Rc<[String]>, Unexpanded>;
+    fn names(&self, directory: &str) -> NamesInside;
     /// Whether so many bytes of names may be compared with so many parts of a pattern.
     fn may_compare(&self, bytes: usize, parts: usize) -> bool;
 }
@@ -319,10 +322,10 @@ mod tests {
     }
 
     /// In every directory there is the same, and no more than 3 MB are compared.
-    struct Same(Result<Rc<[String]>, Unexpanded>);
+    struct Same(NamesInside);
 
     impl Directories for Same {
-        fn names(&self, _directory: &str) -> Result<Rc<[String]>, Unexpanded> {
+        fn names(&self, _directory: &str) -> NamesInside {
             self.0.clone()
         }
 
@@ -334,7 +337,7 @@ mod tests {
     struct Tree;
 
     impl Directories for Tree {
-        fn names(&self, directory: &str) -> Result<Rc<[String]>, Unexpanded> {
+        fn names(&self, directory: &str) -> NamesInside {
             let place = format!("{}/", crate::command::paths::normalise(directory));
             let known = TREE.iter().find(|(directory, _)| *directory == place);
             let names = known.map_or(&[][..], |(_, names)| names);

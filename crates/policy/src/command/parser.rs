@@ -782,9 +782,8 @@ impl<'a> Parser<'a> {
         if words.first().is_some_and(|word| word.value == "cd") {
             self.variables.leave_directory();
         }
-        let is_test = words
-            .first()
-            .is_some_and(|word| word.is_bare() && word.value == "[");
+        let first = words.first().filter(|_| self.grammar.compound_commands);
+        let is_test = first.is_some_and(|word| word.is_bare() && word.value == "[");
         if is_test && !self.rules.holds(Rule::G21, is_read_alike(&words)) {
             let detail = "`[` without its `]`, or with a test that the program does not know as shells do";
             return self.cursor.fail(Code::ReservedWord, "G21", start, detail);
