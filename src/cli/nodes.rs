@@ -303,7 +303,7 @@ async fn requests(client: &Client) -> Result<Vec<Answer<PairingBody>>, Failure> 
         .await
 }
 
-/// The id of the node that is meant. One that is not paired any more is named by its id in full.
+/// The id of the node that a name, an id or a part of an id stands for. A node that is no longer paired is found by its full id alone.
 pub(super) async fn node_id(client: &Client, wanted: String) -> Result<String, Failure> {
     if wanted.len() == WHOLE_ID {
         return Ok(wanted);

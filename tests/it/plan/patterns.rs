@@ -211,6 +211,38 @@ async fn a_name_that_says_more_than_a_name_is_asked_about() {
     }
 }
 
+/// The state directory may lie in the workspace, and the same directory has another path below `/proc`.
+#[tokio::test]
+async fn no_pattern_finds_names_of_the_servers_own_files() {
+    let workspace = Scratch::new();
+    fill(&workspace.path());
+    let server = reading(&workspace.path(), "off")
+        .document(&everything_covered())
+        .state_dir(&workspace.join("state"))
+        .start()
+        .await;
+    let explained = async |text: String| {
+        let call = json!({ "command": text, "workdir": workspace.path() });
+        server.agent().explain(call).await
+    };
+    let way = workspace.path().display().to_string();
+    for text in [
+        "echo state/countersign/*".to_owned(),
+        "echo s*/*/*".to_owned(),
+        format!("echo /proc/self/root{way}/*.rs"),
+    ] {
+        let refused = explained(text.clone()).await;
+        assert_ne!(refused["outcome"], "run", "{text}: {refused}");
+        assert!(
+            !refused.to_string().contains("operator.token"),
+            "{text}: {refused}"
+        );
+    }
+    for text in ["echo sub/*".to_owned(), format!("echo {way}/*.rs")] {
+        assert_eq!(explained(text.clone()).await["outcome"], "run", "{text}");
+    }
+}
+
 /// The files are those that were there when the command was judged: what comes later is not among them.
 #[tokio::test]
 async fn a_question_is_about_the_files_that_were_there() {

@@ -4,8 +4,6 @@ use std::rc::Rc;
 
 /// Names of one directory that are looked through.
 pub const MAX_NAMES: usize = 10_000;
-/// Directories that one word leads to.
-const MAX_DIRECTORIES: usize = 256;
 /// Words that a pattern may become.
 const MAX_MATCHES: usize = 512;
 
@@ -131,7 +129,6 @@ impl FilePattern {
             String::new()
         }];
         let mut is_behind = false;
-        let mut listed = 0;
         for (at, component) in self.components.iter().enumerate() {
             let is_last = at + 1 == self.components.len();
             let mut next = Vec::new();
@@ -139,10 +136,6 @@ impl FilePattern {
                 if component.parts.is_empty() && !(is_behind && is_last) {
                     next.push(before + &component.text);
                     continue;
-                }
-                listed += 1;
-                if listed > MAX_DIRECTORIES {
-                    return Err(Unexpanded::TooMany);
                 }
                 let place = if self.is_absolute {
                     before.clone()
