@@ -213,6 +213,11 @@ impl Console {
         Ok(out.flush()?)
     }
 
+    /// Draws on a screen. A terminal that knows how shows all of it at once; others leave the marks out.
+    pub(crate) fn frame(self, drawn: &str) -> Result<(), Failure> {
+        self.raw_out(format!("\x1b[?2026h{drawn}\x1b[?2026l").as_bytes())
+    }
+
     /// Prints error output of a command as it is.
     pub(crate) fn raw_err(self, bytes: &[u8]) -> Result<(), Failure> {
         Ok(io::stderr().lock().write_all(bytes)?)

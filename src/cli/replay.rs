@@ -226,7 +226,7 @@ impl OtherScreen {
 
 impl Drop for OtherScreen {
     fn drop(&mut self) {
-        let _gone = self.0.raw_out(b"\x1b[m\x1b[?7h\x1b[?25h\x1b[?1049l");
+        let _gone = self.0.raw_out(b"\x1b[?2026l\x1b[m\x1b[?7h\x1b[?25h\x1b[?1049l");
     }
 }
 
@@ -357,7 +357,7 @@ impl Show {
             write!(out, "\x1b[{};1H\x1b[J", rows.len() + 1).expect("writing to a String cannot fail");
         }
         self.rows = rows;
-        self.console.raw_out(out.as_bytes())?;
+        self.console.frame(&out)?;
         self.status()
     }
 

@@ -153,6 +153,8 @@ pub struct BoundFill {
 pub enum BoundFilling {
     /// The exit code of the pipeline before.
     Status,
+    /// The process ID of the steps that began last in the background.
+    Background,
     /// What these steps write to standard output, without the newlines at its end.
     Output {
         /// In the order of the command text. What they change of the directory ends with them.
@@ -205,7 +207,7 @@ fn outputs(fills: &[BoundFill]) -> Vec<&[BoundStep]> {
     fills
         .iter()
         .filter_map(|fill| match &fill.with {
-            BoundFilling::Status | BoundFilling::Variable { .. } => None,
+            BoundFilling::Status | BoundFilling::Background | BoundFilling::Variable { .. } => None,
             BoundFilling::Output { steps } => Some(steps.as_slice()),
         })
         .collect()
@@ -585,6 +587,12 @@ mod tests {
                                 action: BoundAction::Settle { succeeds: true },
                             }],
                         },
+                    },
+                    BoundFill {
+                        argument: 2,
+                        from: 0,
+                        to: 2,
+                        with: BoundFilling::Background,
                     },
                 ],
             };

@@ -206,6 +206,7 @@ impl Execution<'_> {
             made: MadeFiles::default(),
             variables: BTreeMap::new(),
             background: RefCell::default(),
+            last_begun: None,
             is_broken: false,
             status: 0,
             word: None,
@@ -584,6 +585,8 @@ struct Leader<'a> {
     variables: BTreeMap<String, Vec<u8>>,
     /// What runs beside it, as far as it has not ended.
     background: RefCell<Vec<Beside>>,
+    /// What began in the background last, `$!`; `None` where that could not begin.
+    last_begun: Option<Pid>,
     /// Whether nobody reads any more what it writes, of which a shell would have ended.
     is_broken: bool,
     /// The exit code of the last pipeline, `$?`.
@@ -891,6 +894,10 @@ impl Leader<'_> {
                 filled.extend_from_slice(literal);
                 match &fill.with {
                     Filling::Status => filled.extend_from_slice(self.status.to_string().as_bytes()),
+                    Filling::Background => match self.last_begun {
+                        Some(pid) => filled.extend_from_slice(pid.to_string().as_bytes()),
+                        None => return Ok(Err(Errno::CHILD)),
+                    },
                     Filling::Output(steps) => match self.output_of(steps)? {
                         Ok((output, code)) => {
                             filled.extend_from_slice(&output);
@@ -1047,13 +1054,14 @@ impl Leader<'_> {
     }
 
     /// Begins steps that run beside what follows, with nothing to read. The exit code is 0, as that of `&` is.
-    fn begin(&self, steps: &[Step]) -> Result<i32, Changed> {
+    fn begin(&mut self, steps: &[Step]) -> Result<i32, Changed> {
         let place = self.await_place()?;
         let begun = self.begin_at(steps);
         if !matches!(begun, Ok(Some(_))) {
             self.give_place_back(place);
         }
         let begun = begun?;
+        self.last_begun = begun;
         self.background
             .borrow_mut()
             .extend(begun.map(|pid| Beside { pid, place }));
@@ -1185,6 +1193,7 @@ impl Leader<'_> {
             made: MadeFiles::default(),
             variables: self.variables.clone(),
             background: RefCell::default(),
+            last_begun: self.last_begun,
             is_broken: false,
             status: self.status,
             word: self.word,

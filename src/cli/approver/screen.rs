@@ -15,7 +15,7 @@ use crate::cli::{console::Console, failure::Failure};
 
 /// The other screen, no cursor, and no row that goes on in the next: a character may be wider than it was counted.
 const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J";
-const LEAVE: &[u8] = b"\x1b[m\x1b[?7h\x1b[?25h\x1b[?1049l";
+const LEAVE: &[u8] = b"\x1b[?2026l\x1b[m\x1b[?7h\x1b[?25h\x1b[?1049l";
 
 type Hook = dyn Fn(&PanicHookInfo<'_>) + Send + Sync;
 
@@ -26,6 +26,8 @@ pub(super) struct AltScreen {
     /// What a panic did before.
     hook: Arc<Hook>,
     rows: Vec<Row>,
+    /// Whether the next picture stands on an empty screen.
+    clears: bool,
 }
 
 impl AltScreen {
@@ -46,6 +48,7 @@ impl AltScreen {
             is_on,
             hook,
             rows: Vec::new(),
+            clears: false,
         };
         screen.console.raw_out(ENTER)?;
         Ok(screen)
@@ -54,6 +57,9 @@ impl AltScreen {
     /// Shows these rows, and writes those that are not there yet.
     pub(super) fn show(&mut self, rows: Vec<Row>) -> Result<(), Failure> {
         let mut out = String::new();
+        if std::mem::take(&mut self.clears) {
+            out.push_str("\x1b[m\x1b[2J");
+        }
         for (at, row) in rows.iter().enumerate() {
             if self.rows.get(at) != Some(row) {
                 let Row { text, look } = row;
@@ -74,14 +80,14 @@ impl AltScreen {
         if out.is_empty() {
             Ok(())
         } else {
-            self.console.raw_out(out.as_bytes())
+            self.console.frame(&out)
         }
     }
 
     /// Shows all anew with the next picture: the terminal has another size, and did with the old picture what it does.
-    pub(super) fn forget(&mut self) -> Result<(), Failure> {
+    pub(super) fn forget(&mut self) {
         self.rows.clear();
-        self.console.raw_out(b"\x1b[m\x1b[2J")
+        self.clears = true;
     }
 
     pub(super) fn ring(&self) -> Result<(), Failure> {

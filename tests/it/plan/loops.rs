@@ -15,7 +15,7 @@ use crate::{
     support::{Members as _, Scratch, ServerBuilder, TestServer, eventually, write_file},
 };
 
-const LOOPS: [&str; 84] = [
+const LOOPS: [&str; 98] = [
     // Loops by an exit code.
     "while false; do echo a; done; echo $?",
     "until true; do echo a; done; echo $?",
@@ -88,6 +88,20 @@ const LOOPS: [&str; 84] = [
     // Background.
     "echo a & wait; echo b",
     "true & echo $?; wait",
+    "true & test $! -gt 1 && echo number; wait",
+    "true & wait; test \"$!\" -gt 1 && echo number",
+    "true & (test \"$!\" -gt 1 && echo apart); wait",
+    "true & test \"$!\" -gt 1 | cat; echo $?; wait",
+    "true & echo \"x$(echo \"$!\")\" | grep -cE '^x[0-9]+$'; wait",
+    "true & p=$!; (true & wait); test \"$p\" = \"$!\" && echo same",
+    "true & p=$!; true | true & test \"$!\" != \"$p\" && echo other; wait",
+    "true & p=$!; { true & }; test \"$p\" != $! && echo other; wait",
+    "true & p=$!; for f in 1 2; do true & done; test \"$p\" != $! && echo other; wait",
+    "true & p=$!; { test \"$p\" = \"$!\" && echo same; } & wait",
+    "true & p=$!; echo \"$(true & test \"$!\" != \"$p\" && echo other)\"; wait",
+    "true & p=$!; if true; then true & fi; test \"$p\" != \"$!\" && echo other; wait",
+    "for f in 1 2; do true & test \"$!\" -gt 1 && echo each; done; wait",
+    "true & p=\"pid $!\"; echo \"$p\" | grep -cE '^pid [0-9]+$'; wait",
     "false & wait; echo $?",
     "false && echo a & wait",
     "true && echo a & wait; echo b",
@@ -194,6 +208,8 @@ async fn a_loop_that_hides_something_is_asked_about() {
         "echo 'touch marker' | sh & wait",
         "(touch marker &)",
         "ls & wait $!",
+        "echo $! && ls &",
+        "test -e in && { ls & }; echo \"$!\"",
     ] {
         is_refused(&server, &directory, text).await;
         assert!(!marker.exists(), "{text}");

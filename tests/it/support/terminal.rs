@@ -21,6 +21,15 @@ pub(crate) struct Screen {
     pub(crate) is_other: bool,
 }
 
+/// What was shown up to the picture that is being drawn, if one is.
+fn whole_frames(shown: &[u8]) -> &[u8] {
+    let last = |mark: &[u8]| shown.windows(mark.len()).rposition(|seen| seen == mark);
+    match last(b"\x1b[?2026h") {
+        Some(begins) if last(b"\x1b[?2026l").is_none_or(|ends| ends < begins) => &shown[..begins],
+        _ => shown,
+    }
+}
+
 /// A program at a terminal of its own. Dropping it ends both.
 pub(crate) struct Terminal {
     child: Child,
@@ -58,7 +67,8 @@ impl Terminal {
     pub(crate) fn screen(&self, rows: u16, columns: u16) -> Screen {
         let size = |number: u16| std::num::NonZeroU16::new(number).expect("a size");
         let mut parser = vt100::Parser::new(size(rows), size(columns), 0);
-        parser.process(&self.shown.lock().unwrap().clone());
+        let shown = self.shown.lock().unwrap().clone();
+        parser.process(whole_frames(&shown));
         Screen {
             text: parser.screen().contents(),
             is_other: parser.screen().alternate_screen(),

@@ -399,6 +399,7 @@ impl Preparation<'_, '_> {
                 to: number(*to)?,
                 with: match with {
                     BoundFilling::Status => Filling::Status,
+                    BoundFilling::Background => Filling::Background,
                     BoundFilling::Output { steps } => Filling::Output(self.steps(steps, false)?),
                     BoundFilling::Variable { name } => Filling::Variable(name.clone()),
                 },

@@ -521,6 +521,7 @@ impl<'a> Evaluation<'a> {
             for Substitution { place, by } in &word.substitutions {
                 let with = match by {
                     SubstitutedBy::Status => Some(PlanFilling::Status),
+                    SubstitutedBy::Background => Some(PlanFilling::Background),
                     SubstitutedBy::Variable(name) => Some(PlanFilling::Variable(name.clone())),
                     SubstitutedBy::Output(list) => {
                         let inner = SegmentContext {

@@ -192,6 +192,12 @@ impl<'a> Parser<'a> {
     fn list(mut self, length: usize) -> Result<List, Finding> {
         let mut list = self.list_from(0, Some(length))?;
         self.put_texts_into(&mut list.items)?;
+        if let Some(span) = names_background_too_early(&list, false)
+            && self.rules.on(Rule::G24)
+        {
+            let detail = "$! where nothing may have begun in the background";
+            return Err(Finding::new(Code::Expansion, "G24", span, detail));
+        }
         Ok(list)
     }
 
@@ -724,6 +730,7 @@ impl<'a> Parser<'a> {
                 documents: self.grammar.document_operands && !words.is_empty(),
                 substitutions: self.grammar.substitutions && !words.is_empty(),
                 assigned: words.is_empty() && self.rules.holds(Rule::G23, self.grammar.later_values),
+                background: self.grammar.background_commands,
                 braces: self.grammar.braces && !words.is_empty(),
                 tests: words.is_empty() && self.rules.holds(Rule::G21, self.grammar.compound_commands),
             };
@@ -839,8 +846,7 @@ impl<'a> Parser<'a> {
     ) -> Result<(), Finding> {
         let has_output = has_commands(words);
         let has_status = words.iter().flat_map(|word| &word.substitutions).any(is_status);
-        let has_variable = words.iter().flat_map(|word| &word.substitutions).any(is_variable);
-        if !has_output && !has_status && !has_variable {
+        if words.iter().all(|word| word.substitutions.is_empty()) {
             return Ok(());
         }
         let has_patterns = words.iter().any(|word| !word.patterns.is_empty());
@@ -1321,7 +1327,7 @@ fn has_commands(words: &[Word]) -> bool {
 fn begins_with_status(list: &List) -> bool {
     let of_word = |substitution: &Substitution| match &substitution.by {
         SubstitutedBy::Status => true,
-        SubstitutedBy::Variable(_) => false,
+        SubstitutedBy::Background | SubstitutedBy::Variable(_) => false,
         SubstitutedBy::Output(list) => begins_with_status(list),
     };
     let mut first = list.items.iter().take(1).flat_map(|item| &item.pipeline);
@@ -1336,12 +1342,52 @@ fn begins_with_status(list: &List) -> bool {
     })
 }
 
-fn is_status(substitution: &Substitution) -> bool {
-    matches!(substitution.by, SubstitutedBy::Status)
+/// Where `$!` stands in a list although it is not certain that a list has begun in the background by then (G24).
+fn names_background_too_early(list: &List, mut has_begun: bool) -> Option<Span> {
+    for item in &list.items {
+        for part in &item.pipeline {
+            let found = match part {
+                Part::Segment(segment) => {
+                    let set = segment.sets.as_ref().map(|setting| &setting.value);
+                    let mut words = segment.words.iter().chain(set);
+                    words.find_map(|word| {
+                        let mut parts = word.substitutions.iter();
+                        parts.find_map(|part| match &part.by {
+                            SubstitutedBy::Background => (!has_begun).then_some(word.span),
+                            SubstitutedBy::Output(inner) => names_background_too_early(inner, has_begun),
+                            SubstitutedBy::Status | SubstitutedBy::Variable(_) => None,
+                        })
+                    })
+                }
+                Part::Compound(compound) => {
+                    let mut lists = compound.does.lists();
+                    lists.find_map(|inner| names_background_too_early(inner, has_begun))
+                }
+            };
+            if found.is_some() {
+                return found;
+            }
+        }
+        has_begun |= begins_background(item);
+    }
+    None
 }
 
-fn is_variable(substitution: &Substitution) -> bool {
-    matches!(substitution.by, SubstitutedBy::Variable(_))
+/// Whether an item begins a list in the background for certain, and not in a process of its own.
+fn begins_background(item: &Item) -> bool {
+    let [Part::Compound(compound)] = item.pipeline.as_slice() else {
+        return false;
+    };
+    matches!(item.join, None | Some(Join::Sequence))
+        && match &compound.does {
+            Does::Background(_) => true,
+            Does::All(list) => list.items.iter().any(begins_background),
+            _ => false,
+        }
+}
+
+fn is_status(substitution: &Substitution) -> bool {
+    matches!(substitution.by, SubstitutedBy::Status)
 }
 
 /// Whether nothing before changes a descriptor: shells differ on what becomes of one that goes to two places.

@@ -137,6 +137,8 @@ pub struct PlanFill {
 pub enum PlanFilling {
     /// The exit code of the pipeline before.
     Status,
+    /// The process ID of the plan that began last in the background.
+    Background,
     /// What a plan prints, without the newlines at its end.
     Output(Plan),
     /// What a variable has to which the command gives a value when it runs.
@@ -503,7 +505,7 @@ impl PlanCondition {
 /// The plans whose output is put into something.
 fn outputs(fills: &[PlanFill]) -> impl Iterator<Item = &Plan> {
     fills.iter().filter_map(|fill| match &fill.with {
-        PlanFilling::Status | PlanFilling::Variable(_) => None,
+        PlanFilling::Status | PlanFilling::Background | PlanFilling::Variable(_) => None,
         PlanFilling::Output(plan) => Some(plan),
     })
 }
@@ -616,6 +618,7 @@ impl PlanFill {
     fn to_bound(&self) -> Option<BoundFill> {
         let with = match &self.with {
             PlanFilling::Status => BoundFilling::Status,
+            PlanFilling::Background => BoundFilling::Background,
             PlanFilling::Output(plan) => BoundFilling::Output {
                 steps: plan.to_steps()?,
             },
@@ -640,6 +643,7 @@ fn push_filled(script: &mut String, word: &str, fills: &[&PlanFill]) {
         }
         match &fill.with {
             PlanFilling::Status => script.push_str("\"$?\""),
+            PlanFilling::Background => script.push_str("\"$!\""),
             PlanFilling::Output(plan) => {
                 let inside = plan.render();
                 // Two parentheses would be arithmetic.
@@ -664,10 +668,17 @@ fn word_is_read_as(word: &str, fills: &[&PlanFill], read: &Word) -> bool {
     let (mut planned, mut found) = (0, 0);
     for (fill, substitution) in fills.iter().zip(&read.substitutions) {
         let is_same = match (&fill.with, &substitution.by) {
-            (PlanFilling::Status, SubstitutedBy::Status) => true,
+            (PlanFilling::Status, SubstitutedBy::Status)
+            | (PlanFilling::Background, SubstitutedBy::Background) => true,
             (PlanFilling::Output(plan), SubstitutedBy::Output(list)) => plan.reads_as(list),
             (PlanFilling::Variable(name), SubstitutedBy::Variable(read)) => name == read,
-            (PlanFilling::Status | PlanFilling::Output(_) | PlanFilling::Variable(_), _) => false,
+            (
+                PlanFilling::Status
+                | PlanFilling::Background
+                | PlanFilling::Output(_)
+                | PlanFilling::Variable(_),
+                _,
+            ) => false,
         };
         let literal = word.get(planned..fill.place.start);
         if !is_same || literal.is_none() || literal != read.value.get(found..substitution.place.start) {

@@ -406,7 +406,7 @@ impl Substitution {
     /// The commands whose output is put in.
     pub(crate) const fn output(&self) -> Option<&List> {
         match &self.by {
-            SubstitutedBy::Status | SubstitutedBy::Variable(_) => None,
+            SubstitutedBy::Status | SubstitutedBy::Background | SubstitutedBy::Variable(_) => None,
             SubstitutedBy::Output(list) => Some(list),
         }
     }
@@ -417,6 +417,8 @@ impl Substitution {
 pub(crate) enum SubstitutedBy {
     /// `$?`: the exit code of the pipeline before.
     Status,
+    /// `$!`: the process ID of the list that `&` began last (G24).
+    Background,
     /// `$(…)`: what these commands print, without the newlines at its end.
     Output(List),
     /// `$NAME`, to which the command gives a value when it runs (G22, G23).

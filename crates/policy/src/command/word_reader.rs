@@ -331,6 +331,8 @@ pub(crate) struct Content {
     pub(crate) substitutions: bool,
     /// The same in the value of an assignment (G23).
     pub(crate) assigned: bool,
+    /// `$!` where the two before are read (G24).
+    pub(crate) background: bool,
     /// Lists and ranges in braces (G20).
     pub(crate) braces: bool,
     /// `[` as a word of its own (G21).
@@ -671,7 +673,7 @@ impl<'a> WordReader<'_, '_, 'a, '_> {
     fn substitute(&mut self, cursor: &mut Cursor<'a>, is_quoted: bool) -> Result<bool, Finding> {
         let is_value = self.content.assigned && self.is_assigned();
         let start = *cursor;
-        // Outside of quotes a shell takes what is printed apart, but not in an assignment. An exit code is one word there, too.
+        // Outside of quotes a shell takes what is printed apart, but not in an assignment. Numbers are one word there, too.
         let is_one = self.rules.holds(Rule::G19, is_quoted || is_value);
         let variable = cursor.variable().filter(|_| is_one);
         let by = if let Some((length, name)) = variable.filter(|(_, name)| self.variables.take_later(name)) {
@@ -682,6 +684,9 @@ impl<'a> WordReader<'_, '_, 'a, '_> {
         } else if cursor.starts_with("$?") {
             cursor.advance("$?".len());
             SubstitutedBy::Status
+        } else if cursor.starts_with("$!") && self.rules.holds(Rule::G24, self.content.background) {
+            cursor.advance("$!".len());
+            SubstitutedBy::Background
         } else if is_one && cursor.starts_with("$(") && !cursor.starts_with("$((") {
             cursor.advance("$(".len());
             SubstitutedBy::Output((self.commands)(cursor, self.variables)?)

@@ -228,6 +228,8 @@ pub struct Fill {
 pub enum Filling {
     /// The exit code of the pipeline before.
     Status,
+    /// The process ID of the steps that began last in the background.
+    Background,
     /// What these steps write to standard output, without the newlines at its end.
     Output(Vec<Step>),
     /// What a variable of the run has.
@@ -239,7 +241,7 @@ fn outputs(fills: &[Fill]) -> Vec<&[Step]> {
     fills
         .iter()
         .filter_map(|fill| match &fill.with {
-            Filling::Status | Filling::Variable(_) => None,
+            Filling::Status | Filling::Background | Filling::Variable(_) => None,
             Filling::Output(steps) => Some(steps.as_slice()),
         })
         .collect()

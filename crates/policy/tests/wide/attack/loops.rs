@@ -91,6 +91,7 @@ const COMMANDS: &[&str] = &[
     "exec \"$L\"",
     ". \"$L\"",
     "kill \"$L\"",
+    "kill \"$!\"",
     "wait \"$L\"",
     "sleep 0 & wait",
     "touch marker & wait",
@@ -149,6 +150,8 @@ const FORMS: &[&str] = &[
     "@ &",
     "@ & wait; @",
     "{ @ & }",
+    "cat file & L=$!; @",
+    "cat file & @",
     "(@ &)",
     "@ &! cat file",
     "@ &| cat file",
@@ -271,6 +274,23 @@ fn a_loop_hides_nothing() {
             "wait; rm file",
             "wait 1",
             "wait $!",
+            // There is a number for certain, and it is a word of nothing that acts on it.
+            "ls; echo \"$!\"",
+            "echo \"$!\" & wait",
+            "cat file && { ls & }; echo $!",
+            "if cat file; then ls & fi; echo $!",
+            "(ls &); echo $!",
+            "{ ls & } | cat; echo $!",
+            "while cat file; do echo $!; ls & done",
+            "echo \"$(ls &)\" $!",
+            "ls & sort $!",
+            "ls & kill $!",
+            "ls & $!",
+            "ls & cat file > $!",
+            "ls & cat < $!",
+            "ls & cat $!*",
+            "ls & V=$! cat file",
+            "ls & sh -c 'echo $!'",
             "ls &wait",
             "ls &!",
             "ls & && ls",
@@ -294,6 +314,10 @@ fn a_loop_hides_nothing() {
             "ls & cat file",
             "ls && cat file & wait",
             "{ ls & }; wait",
+            "ls & echo $!",
+            "ls & cat file; V=$!; echo \"pid $V\" \"$!\"; wait",
+            "{ ls & }; (echo \"$!\"); echo \"$(echo $!)\" | wc; echo $! & wait",
+            "while cat file; do ls & echo $!; done",
             "V=$(ls); cat \"$V\" &",
             "while read -r L; do cat \"$L\" & done; wait",
         ],
@@ -306,6 +330,13 @@ fn a_loop_hides_nothing() {
         Some(
             "'/usr/bin/ls' | while IFS='' read -r L; do V=\"$('/usr/bin/cat' \"${L}\")\"; '/usr/bin/echo' '<'\"${V}\"'>'; done; \
              { until '/usr/bin/ls'; do '/usr/bin/ls'; done & }; wait"
+        )
+    );
+    let read = world.text("ls && cat file & echo x$! \"$(echo $!)\"; V=\"pid $!\"; wait");
+    assert_eq!(
+        read.rendered.as_deref(),
+        Some(
+            "{ '/usr/bin/ls' && '/usr/bin/cat' 'file' & }; '/usr/bin/echo' 'x'\"$!\" \"$('/usr/bin/echo' \"$!\")\"; V='pid '\"$!\"; wait"
         )
     );
 }
