@@ -59,3 +59,67 @@ impl Listings {
         compared <= MAX_COMPARED
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use countersign_domain::FileIdentity;
+
+    use super::*;
+    use crate::command::{DirectoryTrust, Inspected};
+
+    /// Directories of so many names each.
+    #[derive(Debug)]
+    struct Full(usize);
+
+    impl PathLookup for Full {
+        fn search(&self, _name: &str) -> Option<String> {
+            None
+        }
+        fn inspect(&self, _path: &str) -> Option<Inspected> {
+            None
+        }
+        fn real(&self, path: &str) -> Option<String> {
+            Some(path.to_owned())
+        }
+        fn list(&self, directory: &str) -> Listing {
+            Listing::Names {
+                real: directory.to_owned(),
+                names: (0..self.0).map(|name| name.to_string()).collect(),
+            }
+        }
+        fn depends_on_process(&self, _path: &str) -> bool {
+            false
+        }
+        fn home(&self) -> &str {
+            "/home"
+        }
+        fn directory_trust(&self, _directory: &str) -> DirectoryTrust {
+            DirectoryTrust::Foreign
+        }
+        fn content_sha256(&self, _file: &FileIdentity) -> Option<String> {
+            None
+        }
+    }
+
+    /// How many directories are looked into before it is too many.
+    fn looked_into(names_of_each: usize) -> usize {
+        let (listings, lookup) = (Listings::default(), Full(names_of_each));
+        let looked = |number: &usize| {
+            let names = listings.names(&format!("/{number}"), &lookup, |_real| true);
+            // What is known costs nothing.
+            assert!(listings.names("/0", &lookup, |_real| true).is_ok());
+            names.is_ok()
+        };
+        (0..).take_while(looked).count()
+    }
+
+    #[test]
+    fn directories_and_names_have_a_limit() {
+        assert_eq!(looked_into(1), MAX_DIRECTORIES);
+        assert_eq!(looked_into(MAX_NAMES / 4), 5, "the fifth goes beyond");
+        assert_eq!(looked_into(MAX_NAMES + 1), 1, "one is read to its end");
+        let listings = Listings::default();
+        assert!(listings.may_compare(MAX_COMPARED / 2, 2));
+        assert!(!listings.may_compare(1, 1));
+    }
+}

@@ -169,7 +169,9 @@ impl<'a> Evaluation<'a> {
     /// decides what starts.
     pub(super) fn workspace(&self) -> Result<&PinnedDirectory, &'static str> {
         let workspace = self.request.workspace;
-        let workspace = workspace.ok_or("files of the workspace are not looked at where this runs")?;
+        let workspace = workspace.ok_or(
+            "there is no workspace here: its directory does not exist, or the command runs on a node",
+        )?;
         let home = self.lookup.home();
         let real = self.lookup.real(home);
         let holds_home = [Some(home), real.as_deref()]
