@@ -26,6 +26,9 @@ use super::{
     value,
 };
 
+/// How often a change is sent while other parts of the document change.
+const TRIES: usize = 8;
+
 /// New values of the approvals document.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -134,7 +137,7 @@ pub(crate) async fn set(context: &Context, client: &Client, args: SetArgs) -> Re
         return Err(Failure::usage("nothing to set").hint("countersign policy set --help"));
     }
     let path = ["v1", "agents", owner.agent(), "policy"];
-    let (before, tag) = client.get_tagged::<Value>(&path).await?;
+    let (before, mut tag) = client.get_tagged::<Value>(&path).await?;
     let mut after = before.as_object().cloned().unwrap_or_default();
     let mut changes = Vec::new();
     for (member, setting) in wanted {
@@ -152,7 +155,22 @@ pub(crate) async fn set(context: &Context, client: &Client, args: SetArgs) -> Re
     }
     changes.retain(|change| change.is != change.becomes);
     let held_before = Held::now(client).await;
-    let policy = client.put(&path, &Value::Object(after), tag.as_deref()).await?;
+    let after = Value::Object(after);
+    let mut tries = TRIES;
+    let policy = loop {
+        match client.put::<Value>(&path, &after, tag.as_deref()).await {
+            // The tag is that of the document, in which each run notes when its entry was used.
+            Err(failure) if failure.code == "base-hash-mismatch" && tries > 1 => {
+                let (now, its_tag) = client.get_tagged::<Value>(&path).await?;
+                if now != before {
+                    return Err(failure);
+                }
+                tag = its_tag;
+                tries -= 1;
+            }
+            done => break done?,
+        }
+    };
     if context.console.format() == Format::Json {
         return context.console.document(&policy);
     }

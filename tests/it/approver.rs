@@ -3,13 +3,11 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpListener, TcpStream},
-    sync::watch,
-};
+use tokio::sync::watch;
 
-use crate::support::{Members, Terminal, TestServer, assert_says, eventually, lines, soon, within};
+use crate::support::{
+    Members, Terminal, TestServer, assert_says, eventually, lines, soon, way_of_pieces, within,
+};
 
 /// The approver at a pseudo-terminal.
 fn approver(server: &TestServer) -> Terminal {
@@ -196,37 +194,12 @@ async fn without_a_terminal_another_command_is_named() {
 
 /// A way to a server that ends at every look at a single question, while the number of such ends is wanted.
 async fn way_without_looks(server: &TestServer, ends: watch::Sender<Option<u32>>) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let way = format!("http://{}", listener.local_addr().expect("an address"));
-    let server = server.address();
-    tokio::spawn(async move {
-        while let Ok((mut near, _)) = listener.accept().await {
-            let ends = ends.clone();
-            tokio::spawn(async move {
-                let mut far = TcpStream::connect(server).await.expect("the server");
-                let ((mut near_in, mut near_out), (mut far_in, mut far_out)) = (near.split(), far.split());
-                let asking = async {
-                    let mut buffer = vec![0; 16 * 1024];
-                    while let Ok(read @ 1..) = near_in.read(&mut buffer).await {
-                        let piece = buffer.get(..read).unwrap_or_default();
-                        let is_look = piece.starts_with(b"GET /v1/approvals/");
-                        let is_ended =
-                            |ends: &mut Option<u32>| ends.as_mut().map(|ends| *ends += 1).is_some();
-                        if is_look && ends.send_if_modified(is_ended)
-                            || far_out.write_all(piece).await.is_err()
-                        {
-                            return;
-                        }
-                    }
-                };
-                tokio::select! {
-                    () = asking => {}
-                    _ = tokio::io::copy(&mut far_in, &mut near_out) => {}
-                }
-            });
-        }
-    });
-    way
+    way_of_pieces(server, move |piece| {
+        let is_look = piece.starts_with(b"GET /v1/approvals/");
+        let is_ended = |ends: &mut Option<u32>| ends.as_mut().map(|ends| *ends += 1).is_some();
+        std::future::ready(!(is_look && ends.send_if_modified(is_ended)))
+    })
+    .await
 }
 
 #[tokio::test]

@@ -1,10 +1,18 @@
 //! `config`, `policy set`, `policy preset` and `denylist`.
 
-use std::fs;
+use std::{
+    fs,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::SeqCst},
+    },
+};
 
 use serde_json::{Value, json};
 
-use crate::support::{Finished, Invocation, Members, Scratch, TestServer, countersign, run_program};
+use crate::support::{
+    Finished, Invocation, Members, Scratch, TestServer, countersign, run_program, way_of_pieces,
+};
 
 #[track_caller]
 fn json_of(done: &Finished) -> Value {
@@ -217,6 +225,52 @@ async fn a_server_follows_what_config_sets() {
     server.denied(json!({ "argv": ["/bin/true"] })).await;
 }
 
+/// The tag that a change is sent with is that of the document, in which every run notes when its entry was used.
+#[tokio::test]
+async fn policy_set_overwrites_nothing_and_is_kept_from_nothing() {
+    const BUILD: &str = "/v1/agents/build/policy";
+    let server = TestServer::full().start().await;
+    let changed = |body: &Value, path: &'static str, method: reqwest::Method| {
+        let (operator, body) = (server.operator(), body.clone());
+        let left = Arc::new(AtomicU32::new(2));
+        way_of_pieces(&server, move |piece| {
+            let (operator, body, method) = (operator.clone(), body.clone(), method.clone());
+            let is_put = piece.starts_with(b"PUT ");
+            let is_first = is_put
+                && left
+                    .fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1))
+                    .is_ok();
+            async move {
+                if is_first {
+                    let request = operator.request(method, path).json(&body);
+                    operator.send(request).await;
+                }
+                true
+            }
+        })
+    };
+    let set = async |way: &str| {
+        let token = server.operator_token();
+        let arguments = [
+            "policy", "set", "--agent", "build", "--ask", "always", "--url", way, "--token", &token,
+        ];
+        server.cli(&arguments).await
+    };
+    let entry = json!({ "pattern": "/bin/true" });
+    let way = changed(&entry, "/v1/agents/main/allowlist", reqwest::Method::POST).await;
+    let done = set(&way).await;
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert_eq!(server.operator().read(BUILD).await, json!({ "ask": "always" }));
+    assert_has!(server.document_on_disk(), { "agents/main/allowlist/0/pattern": "/bin/true" });
+
+    let theirs = json!({ "ask": "off", "security": "deny" });
+    let way = changed(&theirs, BUILD, reqwest::Method::PUT).await;
+    let done = set(&way).await;
+    assert_eq!(done.code, Some(1), "{done:?}");
+    done.complains("error[base-hash-mismatch]");
+    assert_eq!(server.operator().read(BUILD).await, theirs);
+}
+
 #[tokio::test]
 async fn policy_set_and_preset_say_what_they_change() {
     let server = TestServer::full().start().await;
@@ -367,7 +421,7 @@ async fn a_deny_rule_binds_every_agent_unless_one_is_named() {
 }
 
 #[tokio::test]
-async fn a_rule_that_can_never_match_is_refused_with_the_way_to_say_it() {
+async fn a_rule_that_can_never_match_is_refused_with_the_way_of_pieces_say_it() {
     let server = TestServer::full().start().await;
     for list in ["denylist", "allowlist"] {
         for pattern in ["curl *", "rm -rf"] {

@@ -47,5 +47,5 @@ pub(crate) use sse::{Event, EventStream};
 pub(crate) use terminal::Terminal;
 pub(crate) use tools::{installed, node_runtime, program, python_tool};
 pub(crate) use wait::{eventually, none_is_wrong, soon, within};
-pub(crate) use way::{OnTheWay, way};
+pub(crate) use way::{OnTheWay, way, way_of_pieces};
 pub(crate) use world::World;

@@ -9,6 +9,10 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use serde_json::Value;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+};
 
 use super::TestServer;
 
@@ -25,9 +29,7 @@ pub(crate) enum OnTheWay {
 
 /// The address of a way to a server; `at` says what becomes of a request of a path.
 pub(crate) async fn way(server: &TestServer, at: fn(&str) -> OnTheWay) -> String {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
-        .await
-        .expect("a port");
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let way = format!("http://{}", listener.local_addr().expect("its address"));
     let (far, http) = (
         Arc::new(format!("http://{}", server.address())),
@@ -65,5 +67,39 @@ pub(crate) async fn way(server: &TestServer, at: fn(&str) -> OnTheWay) -> String
         }
     });
     tokio::spawn(async move { axum::serve(listener, router).await });
+    way
+}
+
+/// The address of a way to the server. Before a piece of what is sent goes on, `passes` says whether it does; where it does not, the
+/// connection ends.
+pub(crate) async fn way_of_pieces<P: Future<Output = bool> + Send>(
+    server: &TestServer,
+    passes: impl Fn(Vec<u8>) -> P + Clone + Send + Sync + 'static,
+) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let way = format!("http://{}", listener.local_addr().expect("an address"));
+    let server = server.address();
+    tokio::spawn(async move {
+        while let Ok((mut near, _)) = listener.accept().await {
+            let passes = passes.clone();
+            tokio::spawn(async move {
+                let mut far = TcpStream::connect(server).await.expect("the server");
+                let ((mut near_in, mut near_out), (mut far_in, mut far_out)) = (near.split(), far.split());
+                let asking = async {
+                    let mut buffer = vec![0; 16 * 1024];
+                    while let Ok(read @ 1..) = near_in.read(&mut buffer).await {
+                        let piece = buffer.get(..read).unwrap_or_default();
+                        if !passes(piece.to_vec()).await || far_out.write_all(piece).await.is_err() {
+                            return;
+                        }
+                    }
+                };
+                tokio::select! {
+                    () = asking => {}
+                    _ = tokio::io::copy(&mut far_in, &mut near_out) => {}
+                }
+            });
+        }
+    });
     way
 }
