@@ -98,7 +98,7 @@ pub(crate) struct AddArgs {
     /// Path pattern of the program, e.g. /usr/bin/git or ~/bin/**
     #[arg(required_unless_present = "sets")]
     pattern: Option<String>,
-    /// Instead of a pattern, the entries of these sets: git-read, files-read, search, rust, node, python, go, make, docker-read
+    /// Instead of a pattern, the entries of these sets, separated by commas: git-read, git-commit, github-read, files-read, files-write, search, rust, node, python, go, make, run-code, docker-read
     #[arg(
         long = "set",
         value_name = "SETS",

@@ -167,7 +167,18 @@ fn it_says_what_would_be_asked_and_which_entries_save_most() {
     let said = home.people(&["--from", &file]).stdout;
     assert_says(&said, &format!("you would have been asked {} times", ask(&told)));
     assert_says(&said, "entries would make it");
-    assert_says(&said, "countersign allowlist add /usr/bin/seq --agent=main");
+    assert_says(&said, "countersign allowlist add /usr/bin/seq --agent=main\n");
+    assert_eq!(told["entries"][0]["trusted"], true);
+    assert!(!said.contains("(1)"), "{said}");
+    // No set lets this have any arguments.
+    let file = home.commands("d.jsonl", &["touch a", "touch b"]);
+    assert_eq!(home.forecast(&["--from", &file])["entries"][0]["trusted"], false);
+    let said = home.people(&["--from", &file]).stdout;
+    assert_says(
+        &said,
+        "countersign allowlist add /usr/bin/touch --agent=main   (1)",
+    );
+    assert_says(&said, "(1) no starter set trusts this program with any arguments");
 }
 
 #[test]

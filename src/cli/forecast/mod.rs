@@ -22,7 +22,10 @@ use countersign_config::approvals::{
 };
 use countersign_domain::{AgentId, Command, CommandInput, EntryId, Pattern, UnixMillis};
 use countersign_engine::candidate::{Candidate, Foreseen, NotEvaluated, Opinion, RecordedCommand};
-use countersign_policy::{command::redaction, starter::StarterSet};
+use countersign_policy::{
+    command::{paths, redaction},
+    starter::StarterSet,
+};
 use countersign_sys::{
     clock::{Ids as _, SystemIds},
     fs,
@@ -391,6 +394,11 @@ fn after(
         .sum()
 }
 
+/// Whether a starter set has an entry for any arguments of the program.
+fn is_trusted(path: &str) -> bool {
+    StarterSet::trusts_any_arguments(paths::base_name(path))
+}
+
 fn new_id() -> EntryId {
     SystemIds.entry_id()
 }
@@ -539,7 +547,9 @@ impl Report {
         let entries: Vec<Value> = self
             .chosen
             .iter()
-            .map(|(path, saves)| json!({ "pattern": path, "saves": saves, "add": self.to_add(path) }))
+            .map(|(path, saves)| {
+                json!({ "pattern": path, "saves": saves, "add": self.to_add(path), "trusted": is_trusted(path) })
+            })
             .collect();
         let sets: Vec<Value> = self
             .sets
@@ -630,7 +640,14 @@ impl Report {
             ))?;
             for (path, saves) in &self.chosen {
                 let words: Vec<String> = self.to_add(path).iter().map(|word| value::quoted(word)).collect();
-                console.line(&format!("  {saves:>6}  {}", words.join(" ")))?;
+                let mark = if is_trusted(path) { "" } else { "   (1)" };
+                console.line(&format!("  {saves:>6}  {}{mark}", words.join(" ")))?;
+            }
+            if !self.chosen.iter().all(|(path, _)| is_trusted(path)) {
+                console.line(
+                    "  (1) no starter set trusts this program with any arguments: the entry lets pass more than what was \
+                     asked here.\n      A starter set, or `always` with the arguments of one question, lets pass less.",
+                )?;
             }
         }
         if !self.sets.is_empty() {

@@ -134,6 +134,17 @@ impl StarterSet {
         });
         entries.collect()
     }
+
+    /// Whether a set has an entry for a program of this name that limits neither its arguments nor where it writes.
+    pub fn trusts_any_arguments(program: &str) -> bool {
+        let mut rows = Self::ALL.iter().flat_map(|set| rows::rows(*set));
+        rows.any(|row| {
+            matches!(
+                (row.arguments, row.starts),
+                (Arguments::Any, MayStart::Nothing | MayStart::Judged)
+            ) && row.programs.contains(&program)
+        })
+    }
 }
 
 /// The expression for one of the beginnings and any of the words. A NUL is behind each argument, so that one with a blank in it
