@@ -242,7 +242,7 @@ fn first_named_otherwise(typed: &str) -> Option<&'static str> {
         "top" | "watch" => "countersign status --watch",
         "start" | "server" | "daemon" => "countersign serve",
         "check" | "health" => "countersign doctor",
-        "explain" | "why" => "countersign policy explain -- PROGRAM",
+        "explain" | "why" => "countersign policy explain PROGRAM",
         "users" | "who" => "countersign browsers list",
         "sessions" => "countersign session show",
         "settings" => "countersign config list",

@@ -38,7 +38,7 @@ use super::{
   countersign policy show --agent build --host gateway --json
   countersign policy set --agent build --ask always
   countersign policy preset cautious --dry-run
-  countersign policy explain -- git push origin main
+  countersign policy explain git push origin main
   countersign policy why RUN
   countersign policy test cases.jsonl
   countersign policy backtest --document candidate.json
@@ -59,7 +59,7 @@ pub(crate) enum PolicyCommand {
     Preset(PresetArgs),
     /// Say what would become of a command, and which rule says so
     #[command(after_help = "Examples:
-  countersign policy explain -- git push origin main
+  countersign policy explain git push origin main
   countersign policy explain --agent build -c 'cargo test | tail -5'")]
     Explain(ExplainArgs),
     /// Say what became of a run, and what would become of the same call now
@@ -116,8 +116,12 @@ pub(crate) struct ExplainArgs {
         conflicts_with = "program"
     )]
     command: Option<String>,
-    /// The program and its arguments; one word with blanks is read as shell text
-    #[arg(last = true, value_name = "COMMAND", required_unless_present = "command")]
+    /// The program and its arguments, options after it included; one word with blanks is read as shell text
+    #[arg(
+        trailing_var_arg = true,
+        value_name = "PROGRAM",
+        required_unless_present = "command"
+    )]
     program: Vec<String>,
     /// For this agent
     #[arg(long, value_name = "ID", add = candidates::agents())]

@@ -592,6 +592,12 @@ async fn an_entry_for_another_file_of_the_name_says_which_one_is_found() {
     let added = server.cli(&["allowlist", "add", other]).await;
     assert_says(&added.stderr, "date is /");
     assert_says(&added.stdout, "never");
+    // Options behind the program are its own, and one word with blanks is a text.
+    for same in [["--json", "date", "--utc"].as_slice(), &["--json", "date --utc"]] {
+        let explained = server.cli(&[&["policy", "explain"], same].concat()).await;
+        let explained: Value = serde_json::from_str(&explained.stdout).expect("an explanation");
+        assert_eq!(explained["analysis"]["rendered"], "'/usr/bin/date' '--utc'", "{explained}");
+    }
     let found = server.cli(&["policy", "explain", "--json", "--", "date"]).await;
     let found = document(&found)["analysis"]["segments"][0]
         .text("resolvedPath")
