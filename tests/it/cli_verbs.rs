@@ -596,7 +596,10 @@ async fn an_entry_for_another_file_of_the_name_says_which_one_is_found() {
     for same in [["--json", "date", "--utc"].as_slice(), &["--json", "date --utc"]] {
         let explained = server.cli(&[&["policy", "explain"], same].concat()).await;
         let explained: Value = serde_json::from_str(&explained.stdout).expect("an explanation");
-        assert_eq!(explained["analysis"]["rendered"], "'/usr/bin/date' '--utc'", "{explained}");
+        assert_eq!(
+            explained["analysis"]["rendered"], "'/usr/bin/date' '--utc'",
+            "{explained}"
+        );
     }
     let found = server.cli(&["policy", "explain", "--json", "--", "date"]).await;
     let found = document(&found)["analysis"]["segments"][0]

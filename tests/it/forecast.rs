@@ -5,8 +5,8 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use serde_json::{Value, json};
 
 use crate::support::{
-    Finished, Invocation, Members, Scratch, TestServer, assert_says, countersign, run_program, write_file,
-    write_file_mode,
+    Finished, Invocation, Members, Scratch, Terminal, TestServer, assert_says, countersign, run_program,
+    write_file, write_file_mode,
 };
 
 /// A home directory with a workspace, and no server.
@@ -358,6 +358,46 @@ async fn a_saved_forecast_is_shown_by_the_server_and_has_no_command() {
     let refused = forecast(&["--save"]).await;
     assert_ne!(refused.code, Some(0), "{refused:?}");
     assert_says(&refused.stderr, "cannot save the forecast");
+}
+
+#[tokio::test]
+async fn init_offers_starter_sets_with_what_they_would_have_saved() {
+    let home = Home::new();
+    let (work, at) = (home.work(), "2100-01-01T00:00:00.000Z");
+    let issued = ["wc -l x", "head x", "wc x", "touch x"];
+    let issued: Vec<Value> = (1..)
+        .zip(issued)
+        .map(|(id, command)| claude(&format!("t{id}"), command, &work, at))
+        .collect();
+    home.write(".claude/projects/-work/s.jsonl", &issued);
+    let invocation = countersign()
+        .args(&["init"])
+        .env("HOME", home.scratch.path())
+        .env("SHELL", "/bin/sh")
+        .env("PATH", "/usr/bin:/bin");
+    let mut terminal = Terminal::start(invocation);
+    terminal.sees("number or name [1]").await;
+    terminal.press("\n");
+    let asked = terminal.sees("or `all` [none]").await;
+    assert_says(&asked, "would have asked you 4 times");
+    let row = asked.lines().find(|line| line.contains("  4  files-read"));
+    assert!(
+        row.is_some_and(|row| row.trim_end().ends_with("saves 3")),
+        "{asked}"
+    );
+    let since = terminal.text().len();
+    terminal.press("4 nothing\n");
+    terminal.sees_after(since, "there is no set nothing").await;
+    terminal.sees_after(since, "or `all` [none]").await;
+    terminal.press("4, search\n");
+    assert_eq!(terminal.ended().await, Some(0), "{}", terminal.text());
+    let document = std::fs::read(home.scratch.join(".openclaw/exec-approvals.json")).unwrap();
+    let document: Value = serde_json::from_slice(&document).unwrap();
+    let has = |program: &str| {
+        let mut entries = document["agents"]["main"].list("allowlist").iter();
+        entries.any(|entry| entry["pattern"] == program)
+    };
+    assert!(has("wc") && has("rg") && !has("touch"), "{document}");
 }
 
 #[test]

@@ -205,6 +205,45 @@ pub(crate) fn run(context: &Context, args: ForecastArgs) -> Result<ExitStatus, F
     Ok(ExitStatus::SUCCESS)
 }
 
+/// Different commands of one's own that `init` judges: it asks a person, who waits for it.
+const MAX_OFFERED: usize = 2000;
+/// Where transcripts are read for `init`, from now back.
+const OFFERED_SINCE: Duration = Duration::from_hours(7 * 24);
+
+/// What starter sets would have saved of the questions of the last week.
+#[derive(Debug, Default)]
+pub(super) struct Savings {
+    pub(super) questions: u64,
+    sets: Vec<(StarterSet, u64)>,
+}
+
+impl Savings {
+    /// By what `init --preset cautious` sets up, for the agent `main`.
+    pub(super) fn of_last_week(context: &Context) -> Result<Self, Failure> {
+        let agent = AgentId::main();
+        let (mut candidate, _) = policy_replay::forecast_policy(context, Some(InitPreset::Cautious))?;
+        let workspace = candidate.gateway_workspace(&agent);
+        let workspace = workspace.unwrap_or_else(|| PathBuf::from("/"));
+        let since = i64::try_from(OFFERED_SINCE.as_millis()).unwrap_or(i64::MAX);
+        let start = UnixMillis::new(context.clock.now().get().saturating_sub(since));
+        let (mut harvest, _, _) = gather(context, &Source::all(), start, &workspace)?;
+        harvest.order.truncate(MAX_OFFERED);
+        let now = judge(context, &candidate, &agent, &harvest);
+        let document = candidate.document().document().cloned().unwrap_or_default();
+        let sets = starter_sets(context, &mut candidate, &agent, &document, &now);
+        context.console.end_progress();
+        Ok(Self {
+            questions: now.counts.ask,
+            sets,
+        })
+    }
+
+    pub(super) fn of(&self, set: StarterSet) -> u64 {
+        let found = self.sets.iter().find(|(other, _)| *other == set);
+        found.map_or(0, |(_, saves)| *saves)
+    }
+}
+
 /// The file that a forecast is saved in.
 fn place_to_save(context: &Context) -> Result<PathBuf, Failure> {
     let state_dir = context.state_dir()?;

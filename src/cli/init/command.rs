@@ -25,7 +25,8 @@ use crate::cli::{
     context::Context,
     exit::ExitStatus,
     failure::Failure,
-    value::quoted,
+    forecast::Savings,
+    value::{quoted, visible},
 };
 
 /// Larger than any of the three files is when people write it.
@@ -61,15 +62,23 @@ pub(crate) fn run(context: &Context, args: &InitArgs) -> Result<ExitStatus, Fail
         Some(preset) => preset,
         None => ask(context.console)?,
     };
+    let [(_, document), ..] = &files;
+    let is_new = matches!(document, Found::Missing);
+    let asks = args.preset.is_none() && is_new && preset == InitPreset::Cautious;
+    let sets = if asks && args.sets.is_empty() {
+        offer_sets(context)?
+    } else {
+        args.sets.clone()
+    };
     if !args.sets.is_empty() && preset != InitPreset::Cautious {
         return Err(Failure::usage(format!(
             "--set goes with the preset cautious: with {} no entry decides",
             preset.as_str()
         )));
     }
-    let (planned, blocked) = set_up(&state_dir, preset, &args.sets, files)?;
+    let (planned, blocked) = set_up(&state_dir, preset, &sets, files)?;
     report(context, preset, &planned, blocked)?;
-    if !blocked && preset == InitPreset::Cautious && args.sets.is_empty() {
+    if !blocked && !asks && preset == InitPreset::Cautious && sets.is_empty() {
         context
             .console
             .hint("countersign policy forecast   (says which starter sets would save you questions)");
@@ -156,6 +165,64 @@ fn ask(console: Console) -> Result<InitPreset, Failure> {
             None => console.note("please give a number from 1 to 4"),
         }
     }
+}
+
+/// Asks which starter sets the agent `main` gets, each with what it would have saved in the last week.
+fn offer_sets(context: &Context) -> Result<Vec<StarterSet>, Failure> {
+    let console = context.console;
+    let savings = Savings::of_last_week(context).unwrap_or_else(|failure| {
+        console.note(&format!("no forecast of your own commands: {}", failure.message));
+        Savings::default()
+    });
+    console
+        .note("\nWhich sets of commands may the agent main run without a question? (docs/starter-sets.md)");
+    if savings.questions > 0 {
+        let questions = savings.questions;
+        console.note(&format!(
+            "Last week your agents' commands would have asked you {questions} times. \"saves\" counts what a set answers."
+        ));
+    }
+    for (number, set) in (1..).zip(StarterSet::ALL) {
+        let saves = match savings.of(*set) {
+            0 => String::new(),
+            saves => format!("  saves {saves}"),
+        };
+        let (name, meaning) = (set.as_str(), set.meaning());
+        console.note(&format!("  {number:>2}  {name:12} {meaning:46}{saves}").trim_end());
+    }
+    loop {
+        console.progress("numbers or names with blanks between, or `all` [none]: ");
+        let mut line = String::new();
+        if io::stdin().lock().read_line(&mut line)? == 0 {
+            return Err(Failure::usage("no answer"));
+        }
+        match chosen_sets(&line) {
+            Ok(sets) => return Ok(sets),
+            Err(unknown) => console.note(&format!("there is no set {}", visible(&unknown))),
+        }
+    }
+}
+
+/// The sets of an answer, or what of it is none.
+fn chosen_sets(text: &str) -> Result<Vec<StarterSet>, String> {
+    let words = text.split([' ', ',', '\t', '\n']).filter(|word| !word.is_empty());
+    let mut sets = Vec::new();
+    for word in words {
+        match word {
+            "all" => sets.extend_from_slice(StarterSet::ALL),
+            "none" => sets.clear(),
+            _ => {
+                let number = word
+                    .parse::<usize>()
+                    .ok()
+                    .and_then(|number| number.checked_sub(1));
+                let by_number = number.and_then(|at| StarterSet::ALL.get(at));
+                let named = StarterSet::ALL.iter().find(|set| set.as_str() == word);
+                sets.push(*by_number.or(named).ok_or_else(|| word.to_owned())?);
+            }
+        }
+    }
+    Ok(sets)
 }
 
 fn answer(text: &str) -> Option<InitPreset> {

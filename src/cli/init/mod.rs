@@ -1,4 +1,4 @@
-//! `countersign init`: the first run. One question, then all files together or none.
+//! `countersign init`: the first run. How careful to be, which starter sets, then all files together or none.
 //!
 //! It must never overwrite a file that says something else: then it writes nothing at all, and a file that changes
 //! meanwhile stays as it is. It completes an approvals document that has no policy yet. Entry point: [`run`]. Read on:

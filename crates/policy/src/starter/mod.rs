@@ -112,6 +112,25 @@ const OPEN: &[(char, &str)] = &[
 ];
 
 impl StarterSet {
+    /// What it lets pass, for a list of the sets.
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::GitRead => "git status, log, diff and the like",
+            Self::GitCommit => "git add, commit, switch, stash",
+            Self::GithubRead => "gh, to list and to view",
+            Self::FilesRead => "cat, ls, head, wc, jq and the like",
+            Self::FilesWrite => "mkdir, touch, cp, mv in the working directory",
+            Self::Search => "grep, rg, find",
+            Self::Rust => "cargo build, check, test, clippy, fmt",
+            Self::Node => "tests and checks of npm, pnpm and yarn",
+            Self::Python => "pytest, ruff, mypy",
+            Self::Go => "go build, test, vet, fmt",
+            Self::Make => "make build, test, check, lint",
+            Self::RunCode => "runs code of the working directory",
+            Self::DockerRead => "docker ps, images, logs",
+        }
+    }
+
     /// The entries of the set.
     pub fn entries(self) -> Vec<StarterEntry> {
         let entries = rows::rows(self).iter().flat_map(|row| {
