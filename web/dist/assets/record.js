@@ -1051,6 +1051,20 @@ function Reasons({ choose }) {
 		}) }, text))
 	});
 }
+var spelled = (ms) => {
+	const [count, unit] = ms % 6e4 === 0 ? [ms / 6e4, "minute"] : [Math.ceil(ms / 1e3), "second"];
+	return `${count} ${unit}${count === 1 ? "" : "s"}`;
+};
+function HeldBack({ approval: { startDelayMs, startedByAsker } }) {
+	if (startedByAsker) return createVNode("p", {
+		class: "hint",
+		children: "The program that asks starts this itself, as soon as it has your answer. You cannot take the answer back."
+	});
+	return startDelayMs ? createVNode("p", {
+		class: "hint",
+		children: `Once it is allowed, it is held back for ${spelled(startDelayMs)}. Until then you can take the answer back.`
+	}) : null;
+}
 function TakeBack({ entry: { approval, run }, label, article }) {
 	const ms = approval.status === "allowed" && (!run || run.status === "queued" || run.status === "approval-pending") ? (approval.startsAtMs ?? 0) - serverNow() : 0;
 	const isShown = ms > 0 && may("approve");
@@ -1691,6 +1705,61 @@ function Output({ run }) {
 		]
 	});
 }
+// src/view/past.tsx
+var MOST_SHOWN = 5;
+var MOST_ASKED_FOR = 50;
+function Past({ approval: { agentId, command, createdAtMs }, runs }) {
+	const [answers, setAnswers] = useState(new Map());
+	const shown = runs.slice(0, MOST_SHOWN);
+	const wereAsked = shown.some(({ approvalId }) => approvalId !== void 0);
+	useEffect(() => {
+		if (!wereAsked) return void 0;
+		let isOver = false;
+		const query = new URLSearchParams({
+			agentId,
+			q: [...command].slice(0, 100).join(""),
+			status: "all",
+			until: String(createdAtMs + 1),
+			limit: String(MOST_ASKED_FOR)
+		});
+		json("GET", `/v1/approvals?${query}`).then(({ items }) => !isOver && setAnswers(new Map(items.map((answer) => [answer.runId, answer]))), () => {});
+		return () => {
+			isOver = true;
+		};
+	}, [
+		agentId,
+		command,
+		createdAtMs,
+		wereAsked
+	]);
+	return createVNode("div", {
+		class: "past",
+		children: [createVNode("p", { children: `The last ${shown.length === 1 ? "time" : `${shown.length} times`} this agent asked for exactly this:` }), createVNode("ol", {
+			class: "past-list",
+			"aria-label": "The last times",
+			children: shown.map((run) => {
+				const { label, tone } = runStatus(run.status);
+				const answer = answers.get(run.runId);
+				const by = run.decision?.by;
+				const facts = [
+					answer && answer.status !== "pending" ? outcome(answer).title : by && `decided by ${by}`,
+					run.exitCode !== void 0 && `exit code ${run.exitCode}`,
+					run.exitSignal,
+					run.status === "denied" && run.reason !== "user-denied" && run.reason
+				];
+				return createVNode("li", { children: [
+					createVNode("span", {
+						class: `badge ${tone}`,
+						children: label
+					}),
+					" ",
+					createVNode(Time, { ms: run.createdAtMs }),
+					visible(facts.filter(Boolean).map((fact) => `, ${fact}`).join(""))
+				] }, run.runId);
+			})
+		})]
+	});
+}
 // src/view/revise.tsx
 var MOST_CHARS = 1e5;
 function written({ boundTo: { argv }, command }) {
@@ -2129,9 +2198,11 @@ var record_exports = __exportAll({
 	ChooseAll: () => ChooseAll,
 	Ended: () => Ended,
 	HeldAnswers: () => HeldAnswers,
+	HeldBack: () => HeldBack,
 	Help: () => Help,
 	Mutes: () => Mutes,
 	Output: () => Output,
+	Past: () => Past,
 	Reasons: () => Reasons,
 	Results: () => Results,
 	Revise: () => Revise,
