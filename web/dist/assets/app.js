@@ -2133,7 +2133,7 @@ async function decide(id, decision, options) {
 }
 function announceAnswer({ applied, approval }) {
 	const more = approval.status === "pending" ? " It waits for another person." : "";
-	announce((applied ? "Your answer counts." : "The same answer was there already.") + more);
+	announce((applied ? "Your answer counts." : "The same answer was already given.") + more);
 }
 function sentBlindly(id) {
 	unsure.add(id);

@@ -17,12 +17,21 @@ function Confirm({ name, act, label, question, yes, run, done, changed }) {
 	const [problem, setProblem] = useState("");
 	const first = useRef(null);
 	const wasAsked = useRef(false);
+	const root = useRef(null);
 	useLayoutEffect(() => {
 		if (isAsked || wasAsked.current) first.current?.focus();
 		wasAsked.current = isAsked;
+		const { current } = root;
+		if (!isAsked || !current) return void 0;
+		current.setAttribute("data-unsteady", "");
+		const timer = setTimeout(() => current.removeAttribute("data-unsteady"), 500);
+		return () => {
+			clearTimeout(timer);
+			current.removeAttribute("data-unsteady");
+		};
 	}, [isAsked]);
 	async function press() {
-		if (isSending) return;
+		if (isSending || root.current?.hasAttribute("data-unsteady")) return;
 		setSending(true);
 		setProblem("");
 		try {
@@ -38,6 +47,7 @@ function Confirm({ name, act, label, question, yes, run, done, changed }) {
 	}
 	return createVNode("div", {
 		class: "row-actions",
+		ref: root,
 		children: [isAsked ? createVNode(Fragment, { children: [
 			createVNode("span", {
 				role: "status",
@@ -2009,6 +2019,7 @@ function TestQuestion() {
 	] });
 }
 // src/view/stop-dialog.tsx
+var NO_REASON = "no reason given";
 var WORDS = {
 	stop: {
 		title: "Stop everything",
@@ -2036,20 +2047,25 @@ function StopDialog() {
 	const [problem, setProblem] = useState("");
 	const { title, text, go } = WORDS[deed ?? "stop"];
 	const stops = deed !== "resume";
+	const isReady = !isSending && (stops || reason.trim() !== "");
 	useLayoutEffect(() => {
-		if (!deed) return dialog.current?.close();
+		const { current } = dialog;
+		if (!deed) return current?.close();
 		setReason("");
 		setKills(deed === "kill");
 		setProblem("");
-		if (!dialog.current?.open) dialog.current?.showModal();
+		if (!current?.open) current?.showModal();
 		field.current?.focus();
+		current?.setAttribute("data-unsteady", "");
+		const timer = setTimeout(() => current?.removeAttribute("data-unsteady"), 500);
+		return () => clearTimeout(timer);
 	}, [deed]);
 	async function press() {
-		if (isSending || !reason.trim()) return;
+		if (!isReady || dialog.current?.hasAttribute("data-unsteady")) return;
 		setSending(true);
 		setProblem("");
 		try {
-			if (stops) await stopNow(reason, kills);
+			if (stops) await stopNow(reason.trim() || standing.value.stop?.reason || NO_REASON, kills);
 			else await resumeNow(reason);
 			wanted.set(void 0);
 		} catch (error) {
@@ -2083,17 +2099,20 @@ function StopDialog() {
 				}),
 				createVNode("label", {
 					for: "stop-reason",
-					children: "Why? Agents that are refused see this, and the record keeps it."
+					children: `Why? Agents that are refused see this, and the record keeps it${stops ? " (optional)" : ""}.`
 				}),
 				createVNode("input", {
 					ref: field,
 					type: "text",
 					id: "stop-reason",
 					maxLength: 2e3,
-					required: true,
+					required: !stops,
 					autocomplete: "off",
 					value: reason,
-					onInput: (event) => setReason(event.currentTarget.value)
+					onInput: (event) => setReason(event.currentTarget.value),
+					onKeyDown: (event) => {
+						if (event.key === "Enter" && event.repeat) event.preventDefault();
+					}
 				}),
 				createVNode("label", {
 					class: "check",
@@ -2129,7 +2148,7 @@ function StopDialog() {
 							type: "submit",
 							class: stops ? "primary danger" : "primary",
 							id: "stop-go",
-							"aria-disabled": isSending || !reason.trim(),
+							"aria-disabled": !isReady,
 							children: go
 						})
 					]
