@@ -66,6 +66,7 @@ async fn what_is_held_back_can_be_taken_back_by_another_approver() {
     let (pending, file) = asked(&server, "file").await;
     let question = server.operator().approval(id(&pending)).await;
     assert_eq!(question["startDelayMs"], 600_000);
+    assert_eq!(question.get("startedByAsker"), None);
     assert_eq!(question.get("startsAtMs"), None, "{question}");
 
     let decided = server.operator().decided(id(&pending), "allow-once").await;
@@ -268,6 +269,7 @@ async fn what_its_asker_starts_is_not_held_back() {
     });
     assert_eq!(answer, "allow-once");
     assert_eq!(shown.get("startDelayMs"), None, "{shown}");
+    assert_eq!(shown["startedByAsker"], true, "{shown}");
     let path = format!("/v1/approvals/{}/take-back", shown.text("id"));
     let [ann, _bob] = ann_and_bob(&server).await;
     ann.post(&path, json!({}))

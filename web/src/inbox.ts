@@ -448,7 +448,7 @@ export async function decide(id: string, decision: ApprovalDecision, options: An
 
 function announceAnswer({ applied, approval }: DecisionResult): void {
   const more = approval.status === "pending" ? " It waits for another person." : "";
-  announce((applied ? "Your answer counts." : "The same answer was there already.") + more);
+  announce((applied ? "Your answer counts." : "The same answer was already given.") + more);
 }
 
 /** It may have arrived and only its answer was lost: nothing is said before the server says it. */

@@ -39,6 +39,10 @@ test("each fact is found, and with it the answer is not green", () => {
     ["rights", { segments: [call("sh", { segments: [call("sudo")] })] }],
     ["inline", { segments: [call("python3", { inlineEval: true })] }],
     ["input", { input: "pipe" }],
+    ["network", { segments: [call("curl"), call("sh", { operator: "|", runsPipe: true })] }],
+    ["pipe", { segments: [call("cat"), call("sh", { operator: "|", runsPipe: true })] }],
+    ["near", { segments: [call("git", { nearDenyRule: "git --force" })] }],
+    ["outside", { outsideWorkspace: true }],
     ["variables", { envNames: ["PATH"] }],
     ["script", { scripts: "not held: too large" }],
     ["pinned", { binding: "path" }],
@@ -103,4 +107,21 @@ test("a filter names agents and hosts exactly, and any text in part", () => {
   const one = request({ agentId: "build", command: "Git push", cwd: "/srv/site" });
   for (const words of ["", "agent:build", "git", "SITE push", "host:gateway agent:build git"]) assert.equal(matches(one, words), true, words);
   for (const words of ["agent:buil", "agent:main", "host:node", "git pull"]) assert.equal(matches(one, words), false, words);
+});
+
+test("code that comes through a pipe is told with where it comes from", () => {
+  const piped = (...segments: Segment[]) => factsOf(request({ segments }), KNOWN).filter(({ code }) => code === "network" || code === "pipe").map(({ text }) => text);
+  const sh = (more: Partial<Segment> = {}) => call("sh", { operator: "|", runsPipe: true, ...more });
+  assert.deepEqual(piped(call("curl"), sh()), ["runs what curl brings from the network"]);
+  assert.deepEqual(piped(call("/usr/bin/wget"), call("tee", { operator: "|" }), sh({ operator: "|&" })), ["runs what wget brings from the network"]);
+  assert.deepEqual(piped(call("cat"), sh()), ["runs what another command prints"]);
+  // What fetches stands in another pipeline.
+  assert.deepEqual(piped(call("curl"), call("cat", { operator: "&&" }), sh()), ["runs what another command prints"]);
+  assert.deepEqual(piped(call("curl"), call("cat", { operator: "||" }), sh()), ["runs what another command prints"]);
+  // Inside a shell text, also where the pipe is outside of it.
+  assert.deepEqual(piped(call("sh", { segments: [call("curl"), sh()] })), ["runs what curl brings from the network"]);
+  assert.deepEqual(piped(call("curl"), call("sh", { operator: "|", segments: [call("bash", { runsPipe: true })] })), ["runs what curl brings from the network"]);
+  // The graver one is said, and nothing where no part reads code.
+  assert.deepEqual(piped(call("cat"), sh(), call("curl", { operator: ";" }), sh()), ["runs what curl brings from the network"]);
+  assert.deepEqual(piped(call("curl"), call("cat", { operator: "|" })), []);
 });

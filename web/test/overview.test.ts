@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "vitest";
 import type { Overview } from "../src/api/types.ts";
-import { bars, COLOURS, legend, programName, scale, share } from "../src/pure/overview.ts";
+import { bars, beginning, COLOURS, legend, programName, scale, share } from "../src/pure/overview.ts";
 
 const counts = { asked: 0, allowed: 0, denied: 0, settled: 0, expired: 0, cancelled: 0, waiting: 0 };
 const agent = (agentId: string | undefined, parts: number[]): Overview["agents"][number] => ({ ...(agentId !== undefined && { agentId }), questions: counts, parts });
@@ -30,5 +30,14 @@ test("a share is that of the answers of people", () => {
 });
 
 test("a program is called by its name", () => {
-  assert.deepEqual([programName("/usr/bin/git"), programName("git"), programName(undefined)], ["git", "git", "a text that is not one program"]);
+  assert.deepEqual([programName("/usr/bin/git"), programName("git"), programName(undefined)], ["git", "git", "a text of several programs"]);
+});
+
+test("the bars begin with the hours and days of the reader's clock", () => {
+  const now = new Date(2026, 2, 3, 14, 37, 12);
+  assert.equal(beginning("", now), new Date(2026, 2, 3, 14).getTime() - 23 * 3_600_000);
+  assert.equal(beginning("7", now), new Date(2026, 1, 25).getTime());
+  assert.equal(beginning("1", now), new Date(2026, 2, 3).getTime());
+  assert.equal(beginning("1h", now), undefined);
+  assert.equal(beginning("x", now), undefined);
 });

@@ -72,6 +72,10 @@ pub struct ApprovalCard {
     /// question about a command that another program starts. Without it only people allow the command.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub wishes: Option<CallWishes>,
+    /// Whether it runs outside of the workspace that the settings name for the agent. `false` in records of versions that
+    /// did not say it.
+    #[serde(skip_serializing_if = "is_false", default)]
+    pub outside_workspace: bool,
     /// What the agent said about it. Not a part of what the answer covers.
     #[serde(skip_serializing_if = "AgentNote::is_empty", default)]
     pub note: AgentNote,

@@ -319,6 +319,7 @@ fn hide_deny_rules(segments: &mut [SegmentReport]) {
         if segment.matched.kind == MatchKind::Denylist {
             segment.matched.entry_id = None;
         }
+        segment.near_deny_rule = None;
         hide_deny_rules(&mut segment.segments);
     }
 }

@@ -18,7 +18,7 @@ use crate::{
     base::{Base, NewIds},
     delivery_terms::Answers,
     draft::{Admitted, Attempt, Draft, admitted},
-    evaluator::Evaluator,
+    evaluator::{Evaluator, place},
     expiry::Expiries,
     hint::{HOW_TO_BE_THERE, hint},
     launch::Launch,
@@ -182,6 +182,7 @@ impl Questions {
                     elevated: call.asked.is_elevated(),
                     quorum,
                     wishes: call.named.clone(),
+                    outside_workspace: place::is_outside_workspace(call, settings),
                     note: call.note.clone(),
                     ..judged.to_card(spec)
                 },

@@ -16,7 +16,7 @@ use countersign_policy::{
 use crate::{
     approvers::Approvers,
     base::{Base, NewIds},
-    evaluator::place::Places,
+    evaluator::place::{self, Places},
     expiry::{Expiries, Expiry},
     lifecycle::Lifecycle,
     records::Records,
@@ -152,6 +152,7 @@ impl Revisions {
         // The asker never wanted this command: silence must not start it.
         card.needs_person = true;
         card.elevated = old.card.elevated;
+        card.outside_workspace = place::is_outside_workspace(&call, now.settings());
         let Demand { quorum, decide_by } = self.approvers.demand_of_call(&judged, now.settings());
         card.quorum = quorum;
         Ok(Revise {

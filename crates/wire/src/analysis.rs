@@ -53,6 +53,11 @@ pub struct SegmentBody {
     pub matched: MatchBody,
     /// Whether it is code in an argument, under strict inline eval.
     pub inline_eval: Option<bool>,
+    /// Whether it takes what the command before it in the pipeline prints as commands or code.
+    pub runs_pipe: Option<bool>,
+    /// A deny rule about its program that its arguments do not match: pattern and argument pattern. Only for `read` and `admin`
+    /// in an explanation.
+    pub near_deny_rule: Option<String>,
     pub notes: Vec<String>,
     /// Those of its shell payload.
     #[schema(no_recursion)]

@@ -49,6 +49,10 @@ pub struct ApprovalBody {
     pub command: String,
     pub display: Shown,
     pub cwd: String,
+    /// Whether that is outside of the workspace that the settings name for the agent. Absent where it is not, where they name
+    /// none, and on a node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outside_workspace: Option<bool>,
     pub host: Host,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_id: Option<String>,
@@ -110,6 +114,10 @@ pub struct ApprovalBody {
     /// How long its run is held back once it is allowed, so that the answer can be taken back. Absent where it is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_delay_ms: Option<u64>,
+    /// The program that asks starts the command itself once it has the answer, which cannot be taken back then. Absent where
+    /// this server starts it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_by_asker: Option<bool>,
     /// It is allowed, and its run is held back until then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub starts_at_ms: Option<UnixMillis>,
@@ -486,11 +494,13 @@ impl From<Approval> for ApprovalBody {
                     start_delay_ms,
                 },
             wishes: _,
+            outside_workspace,
             note,
         } = card;
         let (status, decision) = (state.status(), state.decision());
         let resolved = Resolved::from(state);
         let digest = binding.digest();
+        let is_elsewhere = matches!(binding.bound, Bound::Elsewhere { .. });
         let pinned = Pinned::of(&binding);
         let confined = binding.confined();
         let Binding {
@@ -520,6 +530,7 @@ impl From<Approval> for ApprovalBody {
             command: quoting::line(&command),
             display,
             cwd: cwd.clone(),
+            outside_workspace: outside_workspace.then_some(true),
             host: host.into(),
             node_id,
             agent_id: agent,
@@ -551,6 +562,7 @@ impl From<Approval> for ApprovalBody {
             terminal_reason: resolved.terminal_reason,
             consumed_at_ms: resolved.consumed_at,
             start_delay_ms,
+            started_by_asker: is_elsewhere.then_some(true),
             starts_at_ms: starts_at,
             revises,
             revised_by,

@@ -219,7 +219,9 @@ async fn what_the_record_and_the_analysis_know_stands_above_the_answers() {
     // The second time it is known, and nothing else is to be said of it.
     let second = id(&ask(&server, &["/bin/echo", "1"]).await, "approvalId");
     opened(&browser, &second).await;
-    browser.says(".past", "decided by person, exit code 0").await;
+    browser
+        .says(".past", "Allowed once by operator (browser), exit code 0")
+        .await;
     // Where the kernel keeps nothing of it, it may start anything; then that is still to be said.
     browser
         .until("!document.querySelector('[data-fact=first]') && !document.querySelector('.facts-line').innerText.includes('Looking')")
@@ -235,6 +237,11 @@ async fn what_the_record_and_the_analysis_know_stands_above_the_answers() {
         ("text", json!({ "command": "for x in a b; do echo $x; done" })),
         ("payload", json!({ "command": "sh -c 'ls /'" })),
         (
+            "network",
+            json!({ "command": "curl -s http://127.0.0.1:9/x | sh" }),
+        ),
+        ("pipe", json!({ "command": "cat /etc/hostname | sh" })),
+        (
             "variables",
             json!({ "argv": ["/bin/echo", "1"], "env": { "LABEL": "x" } }),
         ),
@@ -248,6 +255,72 @@ async fn what_the_record_and_the_analysis_know_stands_above_the_answers() {
 }
 
 #[tokio::test]
+async fn a_deny_rule_nearby_and_a_place_outside_the_workspace_stand_above_the_answers() {
+    let deny = json!({ "*": { "denylist": [{ "pattern": "echo", "argPattern": "^force" }] } });
+    let server = TestServer::asking().agents(&deny).start().await;
+    let workspace = server.scratch().join("workspace");
+    std::fs::create_dir_all(workspace.join("inner")).expect("a workspace");
+    let browser = or_skip!(signed_in(&server, Screen::DESK).await);
+    let near = id(&ask(&server, &["/bin/echo", "1"]).await, "approvalId");
+    opened(&browser, &near).await;
+    browser
+        .says(
+            &format!("[data-id=\"{near}\"] [data-fact=near]"),
+            "near the deny rule echo ^force",
+        )
+        .await;
+    assert_eq!(
+        browser
+            .value("document.querySelector('[data-fact=outside]')")
+            .await,
+        json!(null)
+    );
+    let change = json!({ "set": { "agents.defaults.workspace": workspace } });
+    let operator = server.operator();
+    let tag = operator
+        .get("/v1/config")
+        .await
+        .header("etag")
+        .expect("a tag")
+        .to_owned();
+    let request = operator
+        .request(reqwest::Method::PATCH, "/v1/config")
+        .header("If-Match", tag);
+    operator.send(request.json(&change)).await.expect(200);
+    for (place, is_outside) in [
+        ("/", true),
+        (workspace.join("inner").to_str().expect("text"), false),
+    ] {
+        let body = json!({ "argv": ["/bin/uname"], "workdir": place });
+        let approval = id(&ask_body(&server, body).await, "approvalId");
+        opened(&browser, &approval).await;
+        browser
+            .shown(&format!("[data-id=\"{approval}\"] [data-fact=first]"))
+            .await;
+        let said = format!("document.querySelector('[data-id=\"{approval}\"] [data-fact=outside]') !== null");
+        assert_eq!(browser.value(&said).await, is_outside, "{place}");
+        assert_eq!(
+            operator.read(&format!("/v1/approvals/{approval}")).await["outsideWorkspace"] == true,
+            is_outside
+        );
+    }
+    // Its agent is not told of a rule that it does not see.
+    let explain = async |api: &crate::support::Api| {
+        api.posted("/v1/exec/explain", json!({ "argv": ["/bin/echo", "1"] }))
+            .await
+    };
+    assert_eq!(
+        explain(&operator).await["analysis"]["segments"][0]["nearDenyRule"],
+        "echo ^force"
+    );
+    assert_eq!(
+        explain(&server.agent()).await["analysis"]["segments"][0]["nearDenyRule"],
+        json!(null)
+    );
+    complains_of_nothing(&browser).await;
+}
+
+#[tokio::test]
 async fn what_is_held_back_is_taken_back_whoever_allowed_it() {
     let rule = "[[approvals.rules]]\nstart_delay_ms = 600000\n";
     let server = TestServer::asking_with(rule).start().await;
@@ -257,8 +330,14 @@ async fn what_is_held_back_is_taken_back_whoever_allowed_it() {
         let command = format!("echo {number} >> {}", file.display());
         let pending = ask_body(&server, json!({ "command": command })).await;
         let approval = id(&pending, "approvalId");
+        opened(&browser, &approval).await;
+        browser
+            .says(
+                ".card-foot",
+                "Once it is allowed, it is held back for 10 minutes.",
+            )
+            .await;
         if elsewhere {
-            opened(&browser, &approval).await;
             server.operator().decided(&approval, "allow-once").await;
         } else {
             answer(&browser, &approval, "allow-once").await;

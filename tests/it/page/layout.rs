@@ -15,11 +15,13 @@ async fn fits(browser: &Browser, what: &str) {
             const least = innerWidth >= 960 && element.matches('.row button') ? 38.5 : 43.5;
             return element.checkVisibility() && (box.height < least || box.width < 43.5);
         }).map((element) => element.outerHTML.slice(0, 120));
-        return { wide, small, scrolls: document.documentElement.scrollWidth > document.documentElement.clientWidth };";
+        // What is said of the connection stays in words, and is not broken into letters.
+        const link = document.getElementById('link-text')?.getBoundingClientRect();
+        return { wide, small, isBroken: link !== undefined && link.height > 60, scrolls: document.documentElement.scrollWidth > document.documentElement.clientWidth };";
     let found = browser.run(script, json!([])).await;
     assert_eq!(
         found,
-        json!({ "wide": [], "small": [], "scrolls": false }),
+        json!({ "wide": [], "small": [], "isBroken": false, "scrolls": false }),
         "{what}"
     );
 }

@@ -229,6 +229,10 @@ async fn with_five_hundred_waiting_the_times_are_reported() {
         .await;
     let while_arriving = browser.value(longest).await;
     let elements = browser.value("document.querySelectorAll('*').length").await;
+    assert!(
+        elements.as_u64().is_some_and(|elements| elements < 3000),
+        "{elements}"
+    );
     report(&format!(
         "500 waiting: an answer on the screen after {:.0} ms (longest task {while_answering} ms), 40 arrive (longest task {while_arriving} ms), {elements} elements",
         median(answers)

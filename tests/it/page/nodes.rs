@@ -92,6 +92,42 @@ async fn what_somebody_else_decides_goes_from_the_page_and_the_state_of_nodes_fo
 }
 
 #[tokio::test]
+async fn a_node_gets_another_name_and_is_unpaired_after_a_second_question() {
+    let server = TestServer::asking().start().await;
+    let node = paired(&server, "build-box", ONLY_RUN).await;
+    let browser = or_skip!(signed_in(&server, Screen::DESK).await);
+    go(&browser, "nodes").await;
+    let row = format!("[data-node=\"{}\"]", node.id());
+    browser.click(&format!("{row} summary")).await;
+    let name = format!("{row} .rename input");
+    browser
+        .run(&format!("document.querySelector('{name}').select()"), json!([]))
+        .await;
+    browser.write(&name, "<b>press</b>\u{e007}").await;
+    browser.says(&format!("{row} .run-command"), "<b>press</b>").await;
+    let nodes = server.operator().read("/v1/nodes").await;
+    assert_eq!(nodes["items"][0]["displayName"], "<b>press</b>");
+    axe::draw(&browser, "node-open", Screen::DESK).await;
+    // The second click of a double click lands where the first button was.
+    let script = "const ask = document.querySelector('[data-act=ask-unpair]');
+        const { left, top } = ask.getBoundingClientRect();
+        ask.click();
+        return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))).then(() => {
+            document.elementFromPoint(left + 4, top + 4)?.closest('[data-act]')?.click();
+            document.querySelector('[data-act=unpair]').click();
+        });";
+    browser.run(script, json!([])).await;
+    browser.says(&row, "Unpair this machine?").await;
+    let nodes = server.operator().read("/v1/nodes").await;
+    assert_eq!(nodes["items"].as_array().map(Vec::len), Some(1), "{nodes}");
+    browser.click(":not([data-unsteady]) > [data-act=unpair]").await;
+    browser.says("#nodes-none", "No machine is a node yet.").await;
+    let nodes = server.operator().read("/v1/nodes").await;
+    assert_eq!(nodes["items"], json!([]));
+    complains_of_nothing(&browser).await;
+}
+
+#[tokio::test]
 async fn a_name_that_was_chosen_to_deceive_is_shown_and_does_nothing() {
     let server = TestServer::asking().start().await;
     let browser = or_skip!(signed_in(&server, Screen::NARROW).await);

@@ -282,7 +282,7 @@ async fn entries_are_added_with_their_warnings_used_and_removed() {
     browser.write("#policy-allowlist-connects", "ssh").await;
     submit(&browser, "#policy-allowlist").await;
     browser
-        .says("#policy-allowlist .problem", "“ssh” is no TCP port")
+        .says("#policy-allowlist .problem", "“ssh” is not a TCP port")
         .await;
     // Backspaces first.
     browser

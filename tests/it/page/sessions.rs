@@ -142,7 +142,9 @@ async fn ending_a_session_is_asked_about_first_and_a_refusal_says_why() {
         "running",
         "it is asked about first"
     );
-    browser.click(&format!("{at} [data-act=kill-session]")).await;
+    browser
+        .click(&format!("{at} :not([data-unsteady]) > [data-act=kill-session]"))
+        .await;
     browser.says(&at, "Cancelled").await;
     assert_eq!(status(&server, &other).await, "running", "this one alone");
 

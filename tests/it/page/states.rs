@@ -324,7 +324,9 @@ async fn an_edit_that_is_held_is_shown_and_can_be_rejected_or_accepted() {
         .says("#notice-held", "All that it changes is undone")
         .await;
     axe::draw(&browser, "edit-held", Screen::PHONE).await;
-    browser.click("#notice-held [data-act=notice-reject-held]").await;
+    browser
+        .click("#notice-held :not([data-unsteady]) > [data-act=notice-reject-held]")
+        .await;
     browser
         .until("document.querySelector('#notice-held') === null")
         .await;
@@ -335,7 +337,9 @@ async fn an_edit_that_is_held_is_shown_and_can_be_rejected_or_accepted() {
     browser
         .click("#notice-held [data-act=ask-notice-accept-held]")
         .await;
-    browser.click("#notice-held [data-act=notice-accept-held]").await;
+    browser
+        .click("#notice-held :not([data-unsteady]) > [data-act=notice-accept-held]")
+        .await;
     browser
         .until("document.querySelector('#notice-held') === null")
         .await;

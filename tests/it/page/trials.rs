@@ -145,7 +145,9 @@ async fn a_change_that_waits_is_shown_before_and_after_and_accepted() {
         .await;
     let held = server.operator().read("/v1/policy/effective").await["document"]["held"].clone();
     assert!(held["hash"].is_string());
-    browser.click("#held-document [data-act=accept-document]").await;
+    browser
+        .click("#held-document :not([data-unsteady]) > [data-act=accept-document]")
+        .await;
     browser
         .until("document.querySelector('#held-document') === null && document.querySelector('#notice-held') === null")
         .await;
@@ -196,7 +198,9 @@ async fn a_change_that_waits_is_rejected_and_the_other_one_waits_on() {
     let effective = server.operator().read("/v1/policy/effective").await;
     let held = effective["document"]["held"]["hash"].clone();
     assert!(held.is_string(), "it is asked about first");
-    browser.click("#held-document [data-act=reject-document]").await;
+    browser
+        .click("#held-document :not([data-unsteady]) > [data-act=reject-document]")
+        .await;
     browser
         .until("document.querySelector('#held-document') === null")
         .await;
@@ -237,7 +241,9 @@ async fn what_is_allowed_again_and_again_is_suggested_and_added() {
         .await;
     axe::draw(&browser, "policy-suggestions", Screen::DESK).await;
     browser.click("[data-act=ask-add-suggestion]").await;
-    browser.click("[data-act=add-suggestion]").await;
+    browser
+        .click(":not([data-unsteady]) > [data-act=add-suggestion]")
+        .await;
     browser
         .says("#policy-suggestions", "No entry is worth adding")
         .await;
@@ -280,7 +286,9 @@ async fn the_end_of_a_mute_that_waits_is_said_to_wait() {
     browser
         .click("#held-document [data-act=ask-accept-document]")
         .await;
-    browser.click("#held-document [data-act=accept-document]").await;
+    browser
+        .click("#held-document :not([data-unsteady]) > [data-act=accept-document]")
+        .await;
     browser
         .until("document.querySelector('#held-document .problem').innerText.length > 0")
         .await;

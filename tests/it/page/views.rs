@@ -189,7 +189,9 @@ async fn runs_sessions_and_history_show_what_happened_and_what_goes_on() {
     browser.says(&format!("{session} .output"), "begun").await;
     axe::draw(&browser, "sessions-open", Screen::DESK).await;
     browser.click("[data-act=ask-cancel-run]").await;
-    browser.click("[data-act=cancel-run]").await;
+    browser
+        .click(":not([data-unsteady]) > [data-act=cancel-run]")
+        .await;
     browser.says(session, "Cancelled").await;
     let run = server.operator().run(&id(&live, "runId")).await;
     assert_has!(run, { "status": "cancelled" });
@@ -243,11 +245,17 @@ async fn an_admin_sees_the_log_the_people_and_the_health_and_who_may_not_does_no
 
     go(&browser, "audit").await;
     browser.says("#audit", "exec.approval.resolved").await;
+    browser
+        .says("#audit", "operator allowed once a request of main")
+        .await;
+    browser
+        .says("#audit", "gateway asked to run /bin/echo 1 for main")
+        .await;
     browser.click("#audit-verify").await;
     browser.says("#audit-said", "The log is intact").await;
     browser.write("#audit-action", "token.created").await;
     browser
-        .until("[...document.querySelectorAll('#audit [data-record] .run-command code')].every((action) => action.innerText === 'token.created') && document.querySelectorAll('#audit [data-record]').length === 4")
+        .until("[...document.querySelectorAll('#audit [data-record] .run-meta code')].every((action) => action.innerText === 'token.created') && document.querySelectorAll('#audit [data-record]').length === 4")
         .await;
     // What is saved is what the filter shows, one object a line.
     let script = "window.saved = [];
@@ -268,9 +276,39 @@ async fn an_admin_sees_the_log_the_people_and_the_health_and_who_may_not_does_no
     browser.says(&row, "tired <i>program</i>").await;
     browser.click(&format!("{row} [data-act=ask-revoke-token]")).await;
     assert_eq!(program.get("/v1/me").await.status, 200, "it is asked about first");
-    browser.click(&format!("{row} [data-act=revoke-token]")).await;
+    browser
+        .click(&format!("{row} :not([data-unsteady]) > [data-act=revoke-token]"))
+        .await;
     browser.says(&row, "revoked").await;
     assert_eq!(program.get("/v1/me").await.status, 401);
+    // One for an agent alone, and for a while.
+    browser.write("#make-token-name", "robot").await;
+    browser.write("#make-token-agents", "build, deploy").await;
+    browser.choose("#make-token-expires", "7").await;
+    browser
+        .click("#make-token [type=submit]:not([aria-disabled=true])")
+        .await;
+    browser.says("#make-token .made", "cst_").await;
+    let all = server.operator().read("/v1/tokens").await;
+    let made = all.list("items").iter().find(|token| token["name"] == "robot");
+    let made = made.expect("the new token");
+    assert_eq!(made["agents"], json!(["build", "deploy"]));
+    let days = (made["expiresAtMs"].as_i64().expect("a time")
+        - made["createdAtMs"].as_i64().expect("a time"))
+        / 86_400_000;
+    assert!((6..=7).contains(&days), "{made}");
+    browser.says("#tokens", "build, deploy").await;
+    // What ended while it was looked at stays; after that it is listed on request.
+    browser.says(&row, "revoked").await;
+    go(&browser, "audit").await;
+    browser.click("#audit .run-head").await;
+    browser.click("#audit details[open] a[href*=action]").await;
+    browser
+        .until("document.querySelector('#audit-action').value === document.querySelector('#audit [data-record] .run-meta code')?.innerText")
+        .await;
+    go(&browser, "people").await;
+    browser.click("#tokens-ended").await;
+    browser.says(&row, "revoked").await;
     browser.write("#invite-name", "ann").await;
     browser
         .click("#invite [type=submit]:not([aria-disabled=true])")

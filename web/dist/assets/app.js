@@ -1469,6 +1469,7 @@ var OTHER_RIGHTS = new Set([
 	"setpriv",
 	"run0"
 ]);
+var FETCHERS = new Set("curl wget fetch http https xh aria2c nc ncat netcat socat ssh ftp lftp lynx w3m".split(" "));
 function calls(segments) {
 	return segments.flatMap((segment) => [segment, ...calls(segment.segments ?? [])]);
 }
@@ -1477,6 +1478,17 @@ function programs({ segments, boundTo }) {
 	const names = calls(segments).map(({ executable }) => baseName(executable));
 	const found = names.length ? names : [baseName(boundTo.argv?.[0] ?? boundTo.shell ?? "")];
 	return [...new Set(found.filter(Boolean))];
+}
+function piped(segments, before = []) {
+	let sources = before;
+	let found;
+	for (const { executable, operator, runsPipe, segments: inner = [] } of segments) {
+		if (operator && operator !== "|" && operator !== "|&") sources = [];
+		const from = runsPipe ? sources.find((name) => FETCHERS.has(name)) ?? "" : piped(inner, sources);
+		found = found || from;
+		sources = [...sources, baseName(executable)];
+	}
+	return found;
 }
 function factsOf(approval, past) {
 	const { segments, boundTo, envNames, input } = approval;
@@ -1489,12 +1501,18 @@ function factsOf(approval, past) {
 	const missing = all.filter((call) => !call.resolvedPath && !call.segments?.length && call.match.kind !== "builtin");
 	add(missing.length > 0, "missing", missing.length === 1 ? `program not found: ${missing[0]?.executable ?? ""}` : `${missing.length} programs not found`);
 	add(all.some(({ match }) => match.kind === "denylist"), "denied", "matches a deny rule");
+	const source = piped(segments);
+	add(Boolean(source), "network", `runs what ${source} brings from the network`);
+	add(source === "", "pipe", "runs what another command prints");
+	const near = all.find(({ nearDenyRule }) => nearDenyRule)?.nearDenyRule;
+	add(near !== void 0, "near", `near the deny rule ${near}`);
 	const raising = all.flatMap(({ executable, wrappers }) => [executable, ...wrappers.map(({ name }) => name)]).map(baseName).find((name) => OTHER_RIGHTS.has(name));
 	add(raising !== void 0, "rights", `runs with other rights (${raising ?? ""})`);
 	add(!segments.length && !boundTo.argv, "text", "too complex to analyse");
 	add(all.some(({ segments: inner }) => (inner?.length ?? 0) > 0), "payload", "a shell text inside");
 	add(all.some(({ inlineEval }) => inlineEval === true), "inline", "code inside the command");
 	add(input !== void 0 && input !== "withheld", "input", "input stays open");
+	add(approval.outsideWorkspace === true, "outside", "outside the workspace");
 	add(envNames.length > 0, "variables", envNames.length === 1 ? "sets a variable" : `sets ${envNames.length + (approval.envOmitted ?? 0)} variables`);
 	const overrides = past.overrides && overridden(past.overrides);
 	add(Boolean(overrides), "session", "session overrides policy");
@@ -2115,7 +2133,7 @@ async function decide(id, decision, options) {
 }
 function announceAnswer({ applied, approval }) {
 	const more = approval.status === "pending" ? " It waits for another person." : "";
-	announce((applied ? "Your answer counts." : "The same answer was there already.") + more);
+	announce((applied ? "Your answer counts." : "The same answer was already given.") + more);
 }
 function sentBlindly(id) {
 	unsure.add(id);
@@ -2747,7 +2765,10 @@ function Details({ approval, known }) {
 				approval,
 				known
 			}),
-			createVNode(Past, { runs: known.past }),
+			later && known.past && known.past.length > 0 && createVNode(later.Past, {
+				approval,
+				runs: known.past
+			}),
 			createVNode(Parts, { approval }),
 			later && createVNode(later.AuditFacts, { approval })
 		]
@@ -2803,38 +2824,6 @@ function Variables({ approval: { envNames, envValues = {}, envOmitted = 0 } }) {
 			class: "variables",
 			children: [envNames.map((name) => createVNode("li", { children: createVNode(Mono, { text: Object.hasOwn(envValues, name) ? `${name}=${envValues[name]}` : name }) }, name)), envOmitted > 0 && createVNode("li", { children: createVNode("em", { children: `${envOmitted} more variables, not named` }) })]
 		})
-	});
-}
-function Past({ runs }) {
-	if (!runs?.length) return null;
-	return createVNode("div", {
-		class: "past",
-		children: [createVNode("p", { children: `The last ${runs.length === 1 ? "time" : `${Math.min(5, runs.length)} times`} this agent asked for exactly this:` }), createVNode("ol", {
-			class: "past-list",
-			"aria-label": "The last times",
-			children: runs.slice(0, 5).map((run) => {
-				const { label, tone } = runStatus(run.status);
-				const by = run.decision?.by;
-				const facts = [
-					by && `decided by ${by}`,
-					run.exitCode !== void 0 && `exit code ${run.exitCode}`,
-					run.exitSignal,
-					run.status === "denied" && run.reason
-				];
-				return createVNode("li", { children: [
-					createVNode("span", {
-						class: `badge ${tone}`,
-						children: label
-					}),
-					" ",
-					createVNode("time", {
-						dateTime: new Date(run.createdAtMs).toISOString(),
-						children: new Date(run.createdAtMs).toLocaleString()
-					}),
-					visible(facts.filter(Boolean).map((fact) => `, ${fact}`).join(""))
-				] }, run.runId);
-			})
-		})]
 	});
 }
 function Parts({ approval }) {
@@ -2951,7 +2940,7 @@ var labelOf = (approval) => brief(lineOf(approval), 60);
 var lineOf = ({ display }) => display.text.replaceAll("\n", "");
 var placeOf = (approval) => approval.nodeId ? `${approval.host} ${approval.nodeId}` : approval.host;
 // src/view/facts.tsx
-var chipOf = ({ code }) => code === "missing" || code === "denied" ? "chip bad" : "chip warn";
+var chipOf = ({ code }) => code === "missing" || code === "denied" || code === "network" ? "chip bad" : "chip warn";
 function FactChips({ facts }) {
 	if (!facts.length) return null;
 	return createVNode("ul", {
@@ -3183,6 +3172,7 @@ function Card({ name, entry, all, guard }) {
 							facts,
 							known
 						}),
+						phase !== "settled" && wide && createVNode(wide.HeldBack, { approval }),
 						phase !== "settled" && !canDecide && createVNode("p", {
 							class: "hint",
 							children: "You can look at this, but not answer: your sign-in lacks the scope approve."

@@ -1,5 +1,67 @@
-import { Fact, Fragment, Mono, Refused, Time, Wrong, brief, createVNode, everything, hints, json, useMemo, useState, useValue, visible } from "./app.js";
+import { Fact, Fragment, Mono, Refused, Time, Wrong, addressOf, brief, createVNode, everything, hints, json, runStatus, useMemo, useState, useValue, visible } from "./app.js";
 import { AGES, Filter, Listing, query, sinceOf, useFilter, usePaged } from "./lists.js";
+// src/pure/audit.ts
+var PLAIN = {
+	"approval.voted": "answered a request that takes several people",
+	"audit.pruned": "removed old records of the log",
+	"audit.reset": "began the log anew",
+	"config.changed": "changed the settings",
+	"document.replaced": "replaced the approvals document",
+	"exec.resume-proposed": "wants to resume",
+	"exec.stop-kills": "ended what was running",
+	login: "signed in",
+	"login.failed": "could not sign in",
+	"login.revoked": "signed a browser out",
+	"node.renamed": "renamed a node",
+	"policy.changed": "changed the policy",
+	"process.input": "sent input to a session",
+	"question.joined": "joined a request that waits",
+	"questions.refused": "refused requests over the limit",
+	"run.forgotten": "found a run that its record had lost",
+	"runs.pruned": "removed old runs",
+	"token.accepted": "accepted a token",
+	"token.created": "made a token",
+	"token.revoked": "revoked a token"
+};
+var ENDS = {
+	allowed: "allowed",
+	denied: "denied",
+	expired: "let expire",
+	cancelled: "withdrew"
+};
+var LISTS = {
+	allowlist: "an allowlist entry",
+	denylist: "a deny rule"
+};
+function recordSaid({ action, detail }) {
+	const members = typeof detail === "object" && detail !== null ? detail : {};
+	const text = (name) => typeof members[name] === "string" ? members[name] : "";
+	const of = text("agentId") && ` of ${text("agentId")}`;
+	const why = (name) => text(name) && `: ${text(name)}`;
+	const command = text("command");
+	const agent = text("agentId");
+	const said = (words) => ({ words });
+	const about = (words) => command ? {
+		words,
+		command,
+		...agent && { agent }
+	} : { words: `${words} a command${of}` };
+	switch (action) {
+		case "exec.requested": return about("asked to run");
+		case "exec.approval.requested": return about("waits for an answer about");
+		case "exec.approval.resolved":
+			if (text("terminalReason") === "taken-back") return said(`took back the answer to a request${of}${why("reason")}`);
+			return said(`${Object.hasOwn(ENDS, text("status")) ? ENDS[text("status")] : "ended"}${text("decision") === "allow-once" ? " once" : text("decision") === "allow-always" ? " always" : ""} a request${of}${why("reason")}`);
+		case "exec.denied": return said(`denied a command${of}${why("detail") || why("reason")}`);
+		case "exec.started": return said(`started a command${of}`);
+		case "exec.finished": return said(`recorded the end of a command${of}: ${runStatus(text("status")).label}${typeof members["exitCode"] === "number" ? `, exit code ${members["exitCode"]}` : ""}`);
+		case "exec.stopped": return said(`stopped everything${why("reason")}`);
+		case "exec.resumed": return said(`let everything go on${why("reason")}`);
+		case "allowlist.changed": return said(`${text("change") || "changed"} ${Object.hasOwn(LISTS, text("list")) ? LISTS[text("list")] : "an entry"}${of}`);
+		case "token.created": return said(`${PLAIN[action]}${text("name") && ` for ${text("name")}`}`);
+		default: return said(Object.hasOwn(PLAIN, action) ? PLAIN[action] ?? action : action);
+	}
+}
 // src/view/audit.tsx
 var MOST_EXPORTED = 5e4;
 var FIELDS = [
@@ -55,7 +117,10 @@ function Audit() {
 		})
 	] });
 }
-function Row({ record: { seq, ts, actor, action, target, outcome, detail, hash } }) {
+function Row({ record }) {
+	const { seq, ts, actor, action, target, outcome, detail, hash } = record;
+	const { words, command, agent } = recordSaid(record);
+	const approval = target.kind === "approval" ? target.id : void 0;
 	return createVNode("li", {
 		class: "run",
 		"data-record": seq,
@@ -69,9 +134,14 @@ function Row({ record: { seq, ts, actor, action, target, outcome, detail, hash }
 				createVNode("span", {
 					class: "run-command",
 					children: [
-						createVNode("bdi", { children: brief(actor.name, 60) }),
+						createVNode("strong", { children: createVNode("bdi", { children: brief(actor.name, 60) }) }),
 						" ",
-						createVNode("code", { children: visible(action) })
+						createVNode("bdi", { children: brief(words, 200) }),
+						command !== void 0 && createVNode(Fragment, { children: [" ", createVNode("code", {
+							dir: "ltr",
+							children: brief(command, 160)
+						})] }),
+						agent !== void 0 && createVNode(Fragment, { children: [" for ", createVNode("bdi", { children: brief(agent, 60) })] })
 					]
 				}),
 				createVNode("span", {
@@ -79,45 +149,70 @@ function Row({ record: { seq, ts, actor, action, target, outcome, detail, hash }
 					children: [
 						`${seq} · `,
 						createVNode(Time, { ms: ts }),
+						" · ",
+						createVNode("code", { children: visible(action) }),
 						` · ${brief(`${target.kind} ${target.id}`, 80)}`
 					]
 				})
 			]
 		}), createVNode("div", {
 			class: "run-body",
-			children: [createVNode("dl", {
-				class: "facts",
-				children: [
-					createVNode(Fact, {
-						name: "Who",
+			children: [
+				createVNode("dl", {
+					class: "facts",
+					children: [
+						createVNode(Fact, {
+							name: "Who",
+							children: [
+								createVNode("bdi", { children: visible(actor.name) }),
+								` (${visible(actor.kind)} `,
+								createVNode(Mono, { text: actor.id }),
+								actor.address ? `, from ${visible(actor.address)}` : "",
+								")"
+							]
+						}),
+						createVNode(Fact, {
+							name: "What it is about",
+							children: [
+								visible(target.kind),
+								" ",
+								createVNode(Mono, { text: target.id })
+							]
+						}),
+						createVNode(Fact, {
+							name: "SHA-256",
+							children: createVNode(Mono, { text: hash })
+						})
+					]
+				}),
+				approval && createVNode("p", { children: createVNode("a", {
+					href: `/a/${encodeURIComponent(approval)}`,
+					children: "The request and its run"
+				}) }),
+				createVNode("p", { children: [
+					"Show only ",
+					createVNode("a", {
+						href: addressOf("audit", { actor: actor.id }),
 						children: [
-							createVNode("bdi", { children: visible(actor.name) }),
-							` (${visible(actor.kind)} `,
-							createVNode(Mono, { text: actor.id }),
-							actor.address ? `, from ${visible(actor.address)}` : "",
-							")"
+							"what ",
+							createVNode("bdi", { children: brief(actor.name, 60) }),
+							" did"
 						]
 					}),
-					createVNode(Fact, {
-						name: "What it is about",
-						children: [
-							visible(target.kind),
-							" ",
-							createVNode(Mono, { text: target.id })
-						]
-					}),
-					createVNode(Fact, {
-						name: "SHA-256",
-						children: createVNode(Mono, { text: hash })
+					" or ",
+					createVNode("a", {
+						href: addressOf("audit", { action }),
+						children: ["each ", createVNode("code", { children: visible(action) })]
 					})
-				]
-			}), createVNode("pre", {
-				class: "output",
-				tabIndex: 0,
-				role: "group",
-				"aria-label": "Detail",
-				children: visible(JSON.stringify(detail, null, 2), "\n")
-			})]
+				] }),
+				createVNode("pre", {
+					class: "output",
+					tabIndex: 0,
+					role: "group",
+					"aria-label": "Detail",
+					children: visible(JSON.stringify(detail, null, 2), "\n")
+				})
+			]
 		})] })
 	});
 }

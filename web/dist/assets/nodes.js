@@ -1,9 +1,10 @@
-import { Fact, Fragment, Refused, State, Time, Wrong, announce, brief, createVNode, everything, hints, json, looker, may, mixedWords, nudge, useEffect, useLayoutEffect, useRef, useState, useValue, visible, watch } from "./app.js";
+import { Fact, Fragment, Refused, State, Time, Wrong, announce, brief, createVNode, everything, failed, hints, json, looker, may, mixedWords, nudge, send, useEffect, useLayoutEffect, useRef, useState, useValue, visible, watch } from "./app.js";
+import { Confirm } from "./record.js";
 // src/pure/pairing.ts
 var COMMANDS = {
 	"system.run": "runs programs on that machine",
-	"system.run.prepare": "tells in advance what a command would run",
-	"system.which": "tells where programs are installed",
+	"system.run.prepare": "says in advance what a command would run",
+	"system.which": "says where programs are installed",
 	"system.notify": "shows a notification",
 	"system.execApprovals.get": "shows that machine's own policy",
 	"system.execApprovals.set": "changes that machine's own policy"
@@ -242,27 +243,94 @@ function NodeRow({ node }) {
 			]
 		}), createVNode("div", {
 			class: "run-body",
-			children: createVNode("dl", {
-				class: "facts",
-				children: [
-					createVNode(Fact, {
-						name: "Device",
-						children: createVNode("code", {
-							class: "fingerprint",
-							children: grouped(node.nodeId)
+			children: [
+				createVNode("dl", {
+					class: "facts",
+					children: [
+						createVNode(Fact, {
+							name: "Device",
+							children: createVNode("code", {
+								class: "fingerprint",
+								children: grouped(node.nodeId)
+							})
+						}),
+						node.lastSeenAtMs && createVNode(Fact, {
+							name: "Last seen",
+							children: createVNode(Time, { ms: node.lastSeenAtMs })
+						}),
+						createVNode(Fact, {
+							name: "May be sent",
+							children: node.commands.length ? node.commands.map((offered) => brief(offered, NAME_LENGTH)).join(", ") : "nothing yet"
 						})
-					}),
-					node.lastSeenAtMs && createVNode(Fact, {
-						name: "Last seen",
-						children: createVNode(Time, { ms: node.lastSeenAtMs })
-					}),
-					createVNode(Fact, {
-						name: "May be sent",
-						children: node.commands.length ? node.commands.map((offered) => brief(offered, NAME_LENGTH)).join(", ") : "nothing yet"
-					})
-				]
-			})
+					]
+				}),
+				may("admin") && createVNode(Rename, { node }),
+				may("admin") && createVNode(Confirm, {
+					name: "Unpair…",
+					act: "unpair",
+					label: `Unpair ${node.displayName ? brief(node.displayName, NAME_LENGTH) : node.nodeId.slice(0, 12)}`,
+					question: "Unpair this machine? It is disconnected at once, and has to ask again.",
+					yes: "Unpair it",
+					done: "The machine is unpaired.",
+					changed: refreshNodes,
+					run: async () => void await send("DELETE", `/v1/nodes/${encodeURIComponent(node.nodeId)}`)
+				})
+			]
 		})] })
+	});
+}
+function Rename({ node: { nodeId, displayName = "" } }) {
+	const [name, setName] = useState(void 0);
+	const [isSending, setSending] = useState(false);
+	const [problem, setProblem] = useState("");
+	const wanted = name?.trim() ?? "";
+	const isReady = wanted !== "" && wanted !== displayName && !isSending;
+	async function save() {
+		if (!isReady) return;
+		setSending(true);
+		setProblem("");
+		try {
+			await json("PATCH", `/v1/nodes/${encodeURIComponent(nodeId)}`, { body: { displayName: wanted } });
+			setName(void 0);
+			announce("The name is changed.");
+		} catch (error) {
+			if (error instanceof Refused && error.isSignedOut) failed(error);
+			setProblem(error instanceof Refused ? error.message : "No answer came. Check the current name before you try again.");
+		}
+		setSending(false);
+		refreshNodes();
+	}
+	return createVNode("form", {
+		class: "rename",
+		noValidate: true,
+		onSubmit: (event) => {
+			event.preventDefault();
+			save();
+		},
+		children: [
+			createVNode("div", {
+				class: "field",
+				children: [createVNode("label", {
+					for: `name-${nodeId}`,
+					children: "Name"
+				}), createVNode("input", {
+					id: `name-${nodeId}`,
+					type: "text",
+					maxLength: 128,
+					autocomplete: "off",
+					spellcheck: false,
+					value: name ?? displayName,
+					onInput: (event) => setName(event.currentTarget.value)
+				})]
+			}),
+			createVNode("button", {
+				type: "submit",
+				class: "quiet",
+				"aria-disabled": !isReady,
+				children: "Rename"
+			}),
+			createVNode(Wrong, { text: problem })
+		]
 	});
 }
 export { Nodes };

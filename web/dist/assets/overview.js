@@ -42,7 +42,13 @@ function share({ allowed, denied }) {
 	const answered = allowed + denied;
 	return answered === 0 ? void 0 : Math.round(allowed / answered * 100);
 }
-var programName = (program) => program === void 0 ? "a text that is not one program" : program.split("/").pop() ?? program;
+var programName = (program) => program === void 0 ? "a text of several programs" : program.split("/").pop() ?? program;
+var HOUR_MS = 36e5;
+function beginning(age, now) {
+	if (age === "") return new Date(now.getFullYear(), now.getMonth(), now.getDate(), now.getHours()).getTime() - 23 * HOUR_MS;
+	if (!/^\d{1,2}$/.test(age)) return void 0;
+	return new Date(now.getFullYear(), now.getMonth(), now.getDate() - Number(age) + 1).getTime();
+}
 // src/view/overview.tsx
 var PAUSE_MS = 2e3;
 var AGAIN_MS = 6e4;
@@ -67,7 +73,7 @@ function Overview() {
 			const { age: asked } = now;
 			now.isNew = false;
 			try {
-				const figures = await json("GET", `/v1/overview?${query({ since: sinceOf(asked) })}`);
+				const figures = await json("GET", `/v1/overview?${query({ since: String(beginning(asked, new Date()) ?? sinceOf(asked) ?? "") })}`);
 				if (asked === now.age) setKnown({
 					age: asked,
 					figures
@@ -167,13 +173,13 @@ var Tile = ({ name, value, more }) => createVNode("div", {
 	class: "tile",
 	children: [createVNode("dt", { children: name }), createVNode("dd", { children: [createVNode("strong", { children: value }), createVNode("span", { children: more })] })]
 });
-var Table = ({ label, head, children }) => createVNode("div", {
+var Table = ({ label, head, kind = "", children }) => createVNode("div", {
 	class: "table-box",
 	tabIndex: 0,
 	role: "region",
 	"aria-label": label,
 	children: createVNode("table", {
-		class: "figures",
+		class: `figures ${kind}`,
 		children: [createVNode("thead", { children: createVNode("tr", { children: head.map((title) => createVNode("th", {
 			scope: "col",
 			children: title
@@ -285,6 +291,7 @@ function Asked({ figures }) {
 			}),
 			createVNode(Table, {
 				label: "Questions by agent",
+				kind: "stacked",
 				head: [
 					"Agent",
 					"Asked",
@@ -299,12 +306,30 @@ function Asked({ figures }) {
 						scope: "row",
 						children: createVNode("bdi", { children: agentId === void 0 ? "all others" : brief(agentId, NAME_LENGTH) })
 					}),
-					createVNode("td", { children: number(of.asked) }),
-					createVNode("td", { children: `${number(of.allowed)}${share(of) === void 0 ? "" : ` (${share(of)} %)`}` }),
-					createVNode("td", { children: number(of.denied) }),
-					createVNode("td", { children: number(of.expired) }),
-					createVNode("td", { children: number(of.waiting) }),
-					createVNode("td", { children: of.medianAnswerMs === void 0 ? "–" : duration(of.medianAnswerMs) })
+					createVNode("td", {
+						"data-name": "Asked",
+						children: number(of.asked)
+					}),
+					createVNode("td", {
+						"data-name": "Allowed",
+						children: `${number(of.allowed)}${share(of) === void 0 ? "" : ` (${share(of)} %)`}`
+					}),
+					createVNode("td", {
+						"data-name": "Denied",
+						children: number(of.denied)
+					}),
+					createVNode("td", {
+						"data-name": "No answer",
+						children: number(of.expired)
+					}),
+					createVNode("td", {
+						"data-name": "Waiting",
+						children: number(of.waiting)
+					}),
+					createVNode("td", {
+						"data-name": "Median",
+						children: of.medianAnswerMs === void 0 ? "–" : duration(of.medianAnswerMs)
+					})
 				] }, agentId ?? ""))
 			}),
 			createVNode("details", { children: [createVNode("summary", { children: "The numbers of the chart" }), createVNode(Table, {
@@ -338,10 +363,11 @@ function Rules({ figures: { rules } }) {
 			children: "Nothing was asked."
 		}) : createVNode(Table, {
 			label: "Programs that ask most often",
+			kind: "stacked",
 			head: [
-				"Asked",
-				"Agent",
 				"Program",
+				"Agent",
+				"Asked",
 				"Why",
 				"Allowed",
 				"What would stop it"
@@ -349,28 +375,43 @@ function Rules({ figures: { rules } }) {
 			children: rules.map(({ agentId, program, why, questions, approvalId, wouldStop }) => createVNode("tr", {
 				"data-asking": approvalId,
 				children: [
-					createVNode("td", { children: number(questions.asked) }),
-					createVNode("td", { children: createVNode("bdi", { children: brief(agentId, NAME_LENGTH) }) }),
 					createVNode("th", {
 						scope: "row",
 						children: program === void 0 ? programName(program) : createVNode(Mono, { text: programName(program) })
 					}),
-					createVNode("td", { children: rule(why) }),
-					createVNode("td", { children: share(questions) === void 0 ? "–" : `${share(questions)} %` }),
-					createVNode("td", { children: [
-						wouldStop.length === 0 ? "Nothing can be remembered of it." : createVNode("ul", {
-							class: "stops",
-							children: wouldStop.map((words) => createVNode("li", { children: createVNode("bdi", { children: visible(words) }) }, words))
-						}),
-						" ",
-						createVNode("a", {
-							href: `/a/${approvalId}`,
-							children: ["The latest request", createVNode("span", {
-								class: "unseen",
-								children: ` of ${programName(program)}`
-							})]
-						})
-					] })
+					createVNode("td", {
+						"data-name": "Agent",
+						children: createVNode("bdi", { children: brief(agentId, NAME_LENGTH) })
+					}),
+					createVNode("td", {
+						"data-name": "Asked",
+						children: number(questions.asked)
+					}),
+					createVNode("td", {
+						"data-name": "Why",
+						children: rule(why)
+					}),
+					createVNode("td", {
+						"data-name": "Allowed",
+						children: share(questions) === void 0 ? "–" : `${share(questions)} %`
+					}),
+					createVNode("td", {
+						"data-name": "To stop it",
+						children: createVNode("div", { children: [
+							wouldStop.length === 0 ? "No rule can cover it." : createVNode("ul", {
+								class: "stops",
+								children: wouldStop.map((words) => createVNode("li", { children: createVNode("bdi", { children: visible(words) }) }, words))
+							}),
+							" ",
+							createVNode("a", {
+								href: `/a/${approvalId}`,
+								children: ["The latest request", createVNode("span", {
+									class: "unseen",
+									children: ` of ${programName(program)}`
+								})]
+							})
+						] })
+					})
 				]
 			}, `${agentId} ${program} ${why}`))
 		})]

@@ -1,8 +1,17 @@
-import { Fact, Fragment, Mono, Refused, Time, Wrong, announce, brief, createVNode, hints, json, send, useRef, useState, useValue, visible } from "./app.js";
+import { Fact, Fragment, Mono, Refused, Time, Wrong, announce, brief, createVNode, hints, json, send, serverNow, useRef, useState, useValue, visible } from "./app.js";
 import { Confirm } from "./record.js";
 import { Listing, usePaged } from "./lists.js";
 // src/view/people.tsx
 var NAME_LENGTH = 40;
+var DAY_MS = 864e5;
+var AGES = [
+	["", "Never"],
+	["1", "In one day"],
+	["7", "In 7 days"],
+	["30", "In 30 days"],
+	["90", "In 90 days"],
+	["365", "In one year"]
+];
 var SCOPES = [
 	["read", "read: see runs, policy and the log"],
 	["approve", "approve: answer requests"],
@@ -10,10 +19,16 @@ var SCOPES = [
 	["exec", "exec: run commands, for an agent"],
 	["relay", "relay: pass on what people write in chats"]
 ];
+var isOver = ({ revokedAtMs, expiresAtMs }) => revokedAtMs !== void 0 || expiresAtMs !== void 0 && expiresAtMs <= serverNow();
 function People() {
+	const [showsEnded, setShowsEnded] = useState(false);
 	const hint = useValue(hints.all);
 	const browsers = usePaged("/v1/sign-ins?limit=100", ({ id }) => id, hint);
 	const tokens = usePaged("/v1/tokens?limit=100", ({ id }) => id, hint);
+	const live = useRef(new Set());
+	for (const token of tokens.items ?? []) if (!isOver(token)) live.current.add(token.id);
+	const hidden = (token) => isOver(token) && !live.current.has(token.id);
+	const ended = (tokens.items ?? []).filter(hidden).length;
 	const changed = () => {
 		browsers.refresh();
 		tokens.refresh();
@@ -46,14 +61,24 @@ function People() {
 			"aria-labelledby": "tokens-title",
 			children: [createVNode("div", {
 				class: "section-head",
-				children: createVNode("h2", {
+				children: [createVNode("h2", {
 					id: "tokens-title",
 					children: "Tokens"
-				})
+				}), ended > 0 && createVNode("button", {
+					type: "button",
+					class: "quiet",
+					id: "tokens-ended",
+					"aria-pressed": showsEnded,
+					onClick: () => setShowsEnded(!showsEnded),
+					children: `${showsEnded ? "Hide" : "Show"} ${ended} that ${ended === 1 ? "has" : "have"} ended`
+				})]
 			}), createVNode(Listing, {
 				id: "tokens",
 				title: "Tokens",
-				list: tokens,
+				list: showsEnded ? tokens : {
+					...tokens,
+					items: tokens.items?.filter((token) => !hidden(token))
+				},
 				none: createVNode("p", { children: "There are no tokens." }),
 				row: (token) => createVNode(TokenRow, {
 					token,
@@ -97,8 +122,9 @@ function BrowserRow({ browser: { id, name, owner, scopes, createdAtMs, expiresAt
 		})]
 	});
 }
-function TokenRow({ token: { id, name, owner, scopes, agents, groups, createdAtMs, expiresAtMs, lastUsedAtMs, revokedAtMs, proposedBy }, changed }) {
-	const isOver = revokedAtMs !== void 0;
+function TokenRow({ token, changed }) {
+	const { id, name, owner, scopes, agents, groups, createdAtMs, expiresAtMs, lastUsedAtMs, revokedAtMs, proposedBy } = token;
+	const isEnded = isOver(token);
 	return createVNode("li", {
 		class: "run person",
 		"data-token": id,
@@ -112,9 +138,9 @@ function TokenRow({ token: { id, name, owner, scopes, agents, groups, createdAtM
 						class: "width",
 						children: `owner ${brief(owner, NAME_LENGTH)} · ${scopes.join(", ")}`
 					}),
-					isOver && createVNode("span", {
+					isEnded && createVNode("span", {
 						class: "chip bad",
-						children: "revoked"
+						children: revokedAtMs === void 0 ? "expired" : "revoked"
 					}),
 					proposedBy && createVNode("span", {
 						class: "chip warn",
@@ -139,12 +165,12 @@ function TokenRow({ token: { id, name, owner, scopes, agents, groups, createdAtM
 							name: "Last used",
 							children: lastUsedAtMs === void 0 ? "never" : createVNode(Time, { ms: lastUsedAtMs })
 						}),
-						isOver && createVNode(Fact, {
+						revokedAtMs !== void 0 && createVNode(Fact, {
 							name: "Revoked",
 							children: createVNode(Time, { ms: revokedAtMs })
 						}),
-						!isOver && createVNode(Fact, {
-							name: "Ends",
+						revokedAtMs === void 0 && createVNode(Fact, {
+							name: isEnded ? "Ended" : "Ends",
 							children: expiresAtMs === void 0 ? "never" : createVNode(Time, { ms: expiresAtMs })
 						}),
 						proposedBy && createVNode(Fact, {
@@ -158,7 +184,7 @@ function TokenRow({ token: { id, name, owner, scopes, agents, groups, createdAtM
 					]
 				})]
 			}),
-			proposedBy && !isOver && createVNode(Confirm, {
+			proposedBy && !isEnded && createVNode(Confirm, {
 				name: "Accept",
 				act: "accept-token",
 				label: `Accept ${brief(name, NAME_LENGTH)}`,
@@ -168,7 +194,7 @@ function TokenRow({ token: { id, name, owner, scopes, agents, groups, createdAtM
 				changed,
 				run: () => json("POST", `/v1/tokens/${encodeURIComponent(id)}/accept`, { body: {} })
 			}),
-			!isOver && createVNode(Confirm, {
+			!isEnded && createVNode(Confirm, {
 				name: "Revoke",
 				act: "revoke-token",
 				label: `Revoke ${brief(name, NAME_LENGTH)}`,
@@ -181,7 +207,7 @@ function TokenRow({ token: { id, name, owner, scopes, agents, groups, createdAtM
 		]
 	});
 }
-function Form({ id, title, hint, go, scopes, chosen, make, shown, changed }) {
+function Form({ id, title, hint, go, scopes, chosen, make, shown, changed, children }) {
 	const [name, setName] = useState("");
 	const [ticked, setTicked] = useState(new Set(chosen));
 	const [isSending, setSending] = useState(false);
@@ -224,31 +250,35 @@ function Form({ id, title, hint, go, scopes, chosen, make, shown, changed }) {
 			}),
 			createVNode("div", {
 				class: "fields",
-				children: [createVNode("div", {
-					class: "field",
-					children: [createVNode("label", {
-						for: `${id}-name`,
-						children: "Name, as it appears in the record"
-					}), createVNode("input", {
-						id: `${id}-name`,
-						type: "text",
-						maxLength: 100,
-						autocomplete: "off",
-						value: name,
-						onInput: (event) => setName(event.currentTarget.value)
-					})]
-				}), createVNode("fieldset", {
-					class: "scopes",
-					children: [createVNode("legend", { children: "May" }), scopes.map(([scope, words]) => createVNode("label", {
-						class: "check",
-						children: [createVNode("input", {
-							type: "checkbox",
-							value: scope,
-							checked: ticked.has(scope),
-							onChange: () => setTicked((now) => new Set(now.has(scope) ? [...now].filter((other) => other !== scope) : [...now, scope]))
-						}), createVNode("span", { children: words })]
-					}, scope))]
-				})]
+				children: [
+					createVNode("div", {
+						class: "field",
+						children: [createVNode("label", {
+							for: `${id}-name`,
+							children: "Name, as it appears in the record"
+						}), createVNode("input", {
+							id: `${id}-name`,
+							type: "text",
+							maxLength: 100,
+							autocomplete: "off",
+							value: name,
+							onInput: (event) => setName(event.currentTarget.value)
+						})]
+					}),
+					createVNode("fieldset", {
+						class: "scopes",
+						children: [createVNode("legend", { children: "May" }), scopes.map(([scope, words]) => createVNode("label", {
+							class: "check",
+							children: [createVNode("input", {
+								type: "checkbox",
+								value: scope,
+								checked: ticked.has(scope),
+								onChange: () => setTicked((now) => new Set(now.has(scope) ? [...now].filter((other) => other !== scope) : [...now, scope]))
+							}), createVNode("span", { children: words })]
+						}, scope))]
+					}),
+					children
+				]
 			}),
 			createVNode(Wrong, { text: problem }),
 			createVNode("p", {
@@ -310,6 +340,9 @@ function Invite({ changed }) {
 	});
 }
 function Make({ changed }) {
+	const [agents, setAgents] = useState("");
+	const [days, setDays] = useState("");
+	const named = agents.split(/[\s,]+/).filter(Boolean);
 	return createVNode(Form, {
 		id: "make-token",
 		title: "Make a token",
@@ -320,7 +353,9 @@ function Make({ changed }) {
 		chosen: ["exec"],
 		make: (name, scopes) => json("POST", "/v1/tokens", { body: {
 			name,
-			scopes
+			scopes,
+			...named.length && { agents: named },
+			...days && { expiresAtMs: Math.round(serverNow()) + Number(days) * DAY_MS }
 		} }),
 		shown: ({ secret, proposedBy }) => createVNode(Fragment, { children: [
 			createVNode("p", { children: "This secret is shown once. Put it where the program reads it." }),
@@ -332,7 +367,37 @@ function Make({ changed }) {
 				class: "warn-line",
 				children: "It gives no access until an admin of another owner accepts it."
 			})
-		] })
+		] }),
+		children: [createVNode("div", {
+			class: "field",
+			children: [createVNode("label", {
+				for: "make-token-agents",
+				children: "Only for these agents (all, if it is empty)"
+			}), createVNode("input", {
+				id: "make-token-agents",
+				type: "text",
+				autocomplete: "off",
+				autocapitalize: "none",
+				spellcheck: false,
+				placeholder: "build, deploy",
+				value: agents,
+				onInput: (event) => setAgents(event.currentTarget.value)
+			})]
+		}), createVNode("div", {
+			class: "field",
+			children: [createVNode("label", {
+				for: "make-token-expires",
+				children: "Expires"
+			}), createVNode("select", {
+				id: "make-token-expires",
+				value: days,
+				onChange: (event) => setDays(event.currentTarget.value),
+				children: AGES.map(([value, words]) => createVNode("option", {
+					value,
+					children: words
+				}, value))
+			})]
+		})]
 	});
 }
 export { People };

@@ -224,7 +224,7 @@ function listed(text) {
 }
 function port(word) {
 	const number = /^\d{1,5}$/.test(word) ? Number(word) : 0;
-	if (number < 1 || number > LARGEST_PORT) throw new NoConfine(`“${word}” is no TCP port: write numbers from 1 to ${LARGEST_PORT}.`);
+	if (number < 1 || number > LARGEST_PORT) throw new NoConfine(`“${word}” is not a TCP port: write numbers from 1 to ${LARGEST_PORT}.`);
 	return number;
 }
 function confineOf({ starts, writes, connects }) {
@@ -346,6 +346,7 @@ function Question({ asked, close }) {
 // src/view/policy/form.tsx
 var WORD_LENGTH = 60;
 var MOST_TRIES = 3;
+var MOST_COMPARED = 100;
 var CHANGED = "This was changed in the meantime. It now shows the current value; your change was not saved.";
 function Form({ id, title, hint, fields, known, load, save, saved }) {
 	const shown = useRef(known);
@@ -495,7 +496,7 @@ function options({ values, choices, without }, key) {
 	];
 }
 function reasons(error) {
-	const fields = (error.problem.fields ?? []).map(({ path, message }) => `${path}: ${message}`).filter((field) => !error.message.includes(field));
+	const fields = (error.problem.fields ?? []).map(({ path, message }) => `${path}: ${message}`).filter((field) => !error.message.includes(field.slice(0, MOST_COMPARED)));
 	return [error.message, ...fields].join(". ");
 }
 // src/view/policy/presets.tsx
@@ -636,7 +637,7 @@ function Presets({ who, agentId, here, changed }) {
 function sentence({ name, changed, ownKeys }, who) {
 	const said = changed ? `The preset ${name} is in effect for ${who}.` : `Nothing changed: ${name} was in effect for ${who} already.`;
 	if (!ownKeys.length) return said;
-	return `${said} Keys of their own still count for: ${ownKeys.map(({ agentId }) => brief(agentId, NAME_LENGTH$1)).join(", ")}.`;
+	return `${said} These agents keep values of their own: ${ownKeys.map(({ agentId }) => brief(agentId, NAME_LENGTH$1)).join(", ")}.`;
 }
 var LABEL_LENGTH = 60;
 var PATTERN_LENGTH = 4096;
@@ -1144,7 +1145,7 @@ var SKIPPED = {
 	"other-host": "on a node or in a sandbox",
 	patch: "patches",
 	directory: "their directory is gone",
-	"not-of-policy": "something else than policy refused them",
+	"not-of-policy": "something other than policy refused them",
 	"no-text": "the record does not have their words",
 	undecided: "nothing was decided about them",
 	unreadable: "of another form"

@@ -17,12 +17,21 @@ function Confirm({ name, act, label, question, yes, run, done, changed }) {
 	const [problem, setProblem] = useState("");
 	const first = useRef(null);
 	const wasAsked = useRef(false);
+	const root = useRef(null);
 	useLayoutEffect(() => {
 		if (isAsked || wasAsked.current) first.current?.focus();
 		wasAsked.current = isAsked;
+		const { current } = root;
+		if (!isAsked || !current) return void 0;
+		current.setAttribute("data-unsteady", "");
+		const timer = setTimeout(() => current.removeAttribute("data-unsteady"), 500);
+		return () => {
+			clearTimeout(timer);
+			current.removeAttribute("data-unsteady");
+		};
 	}, [isAsked]);
 	async function press() {
-		if (isSending) return;
+		if (isSending || root.current?.hasAttribute("data-unsteady")) return;
 		setSending(true);
 		setProblem("");
 		try {
@@ -38,6 +47,7 @@ function Confirm({ name, act, label, question, yes, run, done, changed }) {
 	}
 	return createVNode("div", {
 		class: "row-actions",
+		ref: root,
 		children: [isAsked ? createVNode(Fragment, { children: [
 			createVNode("span", {
 				role: "status",
@@ -1051,6 +1061,20 @@ function Reasons({ choose }) {
 		}) }, text))
 	});
 }
+var spelled = (ms) => {
+	const [count, unit] = ms % 6e4 === 0 ? [ms / 6e4, "minute"] : [Math.ceil(ms / 1e3), "second"];
+	return `${count} ${unit}${count === 1 ? "" : "s"}`;
+};
+function HeldBack({ approval: { startDelayMs, startedByAsker } }) {
+	if (startedByAsker) return createVNode("p", {
+		class: "hint",
+		children: "The program that asks starts this itself, as soon as it has your answer. You cannot take the answer back."
+	});
+	return startDelayMs ? createVNode("p", {
+		class: "hint",
+		children: `Once it is allowed, it is held back for ${spelled(startDelayMs)}. Until then you can take the answer back.`
+	}) : null;
+}
 function TakeBack({ entry: { approval, run }, label, article }) {
 	const ms = approval.status === "allowed" && (!run || run.status === "queued" || run.status === "approval-pending") ? (approval.startsAtMs ?? 0) - serverNow() : 0;
 	const isShown = ms > 0 && may("approve");
@@ -1691,6 +1715,61 @@ function Output({ run }) {
 		]
 	});
 }
+// src/view/past.tsx
+var MOST_SHOWN = 5;
+var MOST_ASKED_FOR = 50;
+function Past({ approval: { agentId, command, createdAtMs }, runs }) {
+	const [answers, setAnswers] = useState(new Map());
+	const shown = runs.slice(0, MOST_SHOWN);
+	const wereAsked = shown.some(({ approvalId }) => approvalId !== void 0);
+	useEffect(() => {
+		if (!wereAsked) return void 0;
+		let isOver = false;
+		const query = new URLSearchParams({
+			agentId,
+			q: [...command].slice(0, 100).join(""),
+			status: "all",
+			until: String(createdAtMs + 1),
+			limit: String(MOST_ASKED_FOR)
+		});
+		json("GET", `/v1/approvals?${query}`).then(({ items }) => !isOver && setAnswers(new Map(items.map((answer) => [answer.runId, answer]))), () => {});
+		return () => {
+			isOver = true;
+		};
+	}, [
+		agentId,
+		command,
+		createdAtMs,
+		wereAsked
+	]);
+	return createVNode("div", {
+		class: "past",
+		children: [createVNode("p", { children: `The last ${shown.length === 1 ? "time" : `${shown.length} times`} this agent asked for exactly this:` }), createVNode("ol", {
+			class: "past-list",
+			"aria-label": "The last times",
+			children: shown.map((run) => {
+				const { label, tone } = runStatus(run.status);
+				const answer = answers.get(run.runId);
+				const by = run.decision?.by;
+				const facts = [
+					answer && answer.status !== "pending" ? outcome(answer).title : by && `decided by ${by}`,
+					run.exitCode !== void 0 && `exit code ${run.exitCode}`,
+					run.exitSignal,
+					run.status === "denied" && run.reason !== "user-denied" && run.reason
+				];
+				return createVNode("li", { children: [
+					createVNode("span", {
+						class: `badge ${tone}`,
+						children: label
+					}),
+					" ",
+					createVNode(Time, { ms: run.createdAtMs }),
+					visible(facts.filter(Boolean).map((fact) => `, ${fact}`).join(""))
+				] }, run.runId);
+			})
+		})]
+	});
+}
 // src/view/revise.tsx
 var MOST_CHARS = 1e5;
 function written({ boundTo: { argv }, command }) {
@@ -1940,6 +2019,7 @@ function TestQuestion() {
 	] });
 }
 // src/view/stop-dialog.tsx
+var NO_REASON = "no reason given";
 var WORDS = {
 	stop: {
 		title: "Stop everything",
@@ -1967,20 +2047,25 @@ function StopDialog() {
 	const [problem, setProblem] = useState("");
 	const { title, text, go } = WORDS[deed ?? "stop"];
 	const stops = deed !== "resume";
+	const isReady = !isSending && (stops || reason.trim() !== "");
 	useLayoutEffect(() => {
-		if (!deed) return dialog.current?.close();
+		const { current } = dialog;
+		if (!deed) return current?.close();
 		setReason("");
 		setKills(deed === "kill");
 		setProblem("");
-		if (!dialog.current?.open) dialog.current?.showModal();
+		if (!current?.open) current?.showModal();
 		field.current?.focus();
+		current?.setAttribute("data-unsteady", "");
+		const timer = setTimeout(() => current?.removeAttribute("data-unsteady"), 500);
+		return () => clearTimeout(timer);
 	}, [deed]);
 	async function press() {
-		if (isSending || !reason.trim()) return;
+		if (!isReady || dialog.current?.hasAttribute("data-unsteady")) return;
 		setSending(true);
 		setProblem("");
 		try {
-			if (stops) await stopNow(reason, kills);
+			if (stops) await stopNow(reason.trim() || standing.value.stop?.reason || NO_REASON, kills);
 			else await resumeNow(reason);
 			wanted.set(void 0);
 		} catch (error) {
@@ -2014,17 +2099,20 @@ function StopDialog() {
 				}),
 				createVNode("label", {
 					for: "stop-reason",
-					children: "Why? Agents that are refused see this, and the record keeps it."
+					children: `Why? Agents that are refused see this, and the record keeps it${stops ? " (optional)" : ""}.`
 				}),
 				createVNode("input", {
 					ref: field,
 					type: "text",
 					id: "stop-reason",
 					maxLength: 2e3,
-					required: true,
+					required: !stops,
 					autocomplete: "off",
 					value: reason,
-					onInput: (event) => setReason(event.currentTarget.value)
+					onInput: (event) => setReason(event.currentTarget.value),
+					onKeyDown: (event) => {
+						if (event.key === "Enter" && event.repeat) event.preventDefault();
+					}
 				}),
 				createVNode("label", {
 					class: "check",
@@ -2060,7 +2148,7 @@ function StopDialog() {
 							type: "submit",
 							class: stops ? "primary danger" : "primary",
 							id: "stop-go",
-							"aria-disabled": isSending || !reason.trim(),
+							"aria-disabled": !isReady,
 							children: go
 						})
 					]
@@ -2129,9 +2217,11 @@ var record_exports = __exportAll({
 	ChooseAll: () => ChooseAll,
 	Ended: () => Ended,
 	HeldAnswers: () => HeldAnswers,
+	HeldBack: () => HeldBack,
 	Help: () => Help,
 	Mutes: () => Mutes,
 	Output: () => Output,
+	Past: () => Past,
 	Reasons: () => Reasons,
 	Results: () => Results,
 	Revise: () => Revise,

@@ -348,7 +348,7 @@ var BY = {
 };
 var VERDICTS = {
 	run: "Allowed",
-	ask: "Asked about",
+	ask: "Put to a person",
 	deny: "Denied"
 };
 function RunFacts({ run }) {
@@ -412,7 +412,7 @@ function RunFacts({ run }) {
 				children: visible(`“${run.justification}”`)
 			}),
 			run.contextUrl && createVNode(Fact, {
-				name: "To read more",
+				name: "More context",
 				children: visible(run.contextUrl)
 			}),
 			createVNode(Fact, {

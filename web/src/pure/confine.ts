@@ -30,7 +30,7 @@ function listed(text: string): Listed<string> | undefined {
 
 function port(word: string): number {
   const number = /^\d{1,5}$/.test(word) ? Number(word) : 0;
-  if (number < 1 || number > LARGEST_PORT) throw new NoConfine(`“${word}” is no TCP port: write numbers from 1 to ${LARGEST_PORT}.`);
+  if (number < 1 || number > LARGEST_PORT) throw new NoConfine(`“${word}” is not a TCP port: write numbers from 1 to ${LARGEST_PORT}.`);
   return number;
 }
 

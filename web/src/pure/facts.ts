@@ -20,6 +20,9 @@ export interface Past {
 /** Programs that run another one with more rights, or as another user. */
 const OTHER_RIGHTS = new Set(["sudo", "doas", "su", "pkexec", "runuser", "setpriv", "run0"]);
 
+/** Programs that bring what another machine sends. */
+const FETCHERS = new Set("curl wget fetch http https xh aria2c nc ncat netcat socat ssh ftp lftp lynx w3m".split(" "));
+
 /** Every program call of a command, those inside shell texts too. */
 export function calls(segments: readonly Segment[]): Segment[] {
   return segments.flatMap((segment) => [segment, ...calls(segment.segments ?? [])]);
@@ -35,6 +38,22 @@ export function programs({ segments, boundTo }: Approval): string[] {
   return [...new Set(found.filter(Boolean))];
 }
 
+/**
+ * Where the code comes from that a part of a command reads from a pipe: a program that fetches it, "" for any other, and
+ * undefined where no part reads any. `before`: what fills the pipe of the first segment.
+ */
+function piped(segments: readonly Segment[], before: readonly string[] = []): string | undefined {
+  let sources = before;
+  let found: string | undefined;
+  for (const { executable, operator, runsPipe, segments: inner = [] } of segments) {
+    if (operator && operator !== "|" && operator !== "|&") sources = [];
+    const from = runsPipe ? sources.find((name) => FETCHERS.has(name)) ?? "" : piped(inner, sources);
+    found = found || from;
+    sources = [...sources, baseName(executable)];
+  }
+  return found;
+}
+
 /** The facts of a request, the gravest first. */
 export function factsOf(approval: Approval, past: Past): Fact[] {
   const { segments, boundTo, envNames, input } = approval;
@@ -45,12 +64,18 @@ export function factsOf(approval: Approval, past: Past): Fact[] {
   const missing = all.filter((call) => !call.resolvedPath && !call.segments?.length && call.match.kind !== "builtin");
   add(missing.length > 0, "missing", missing.length === 1 ? `program not found: ${missing[0]?.executable ?? ""}` : `${missing.length} programs not found`);
   add(all.some(({ match }) => match.kind === "denylist"), "denied", "matches a deny rule");
+  const source = piped(segments);
+  add(Boolean(source), "network", `runs what ${source} brings from the network`);
+  add(source === "", "pipe", "runs what another command prints");
+  const near = all.find(({ nearDenyRule }) => nearDenyRule)?.nearDenyRule;
+  add(near !== undefined, "near", `near the deny rule ${near}`);
   const raising = all.flatMap(({ executable, wrappers }) => [executable, ...wrappers.map(({ name }) => name)]).map(baseName).find((name) => OTHER_RIGHTS.has(name));
   add(raising !== undefined, "rights", `runs with other rights (${raising ?? ""})`);
   add(!segments.length && !boundTo.argv, "text", "too complex to analyse");
   add(all.some(({ segments: inner }) => (inner?.length ?? 0) > 0), "payload", "a shell text inside");
   add(all.some(({ inlineEval }) => inlineEval === true), "inline", "code inside the command");
   add(input !== undefined && input !== "withheld", "input", "input stays open");
+  add(approval.outsideWorkspace === true, "outside", "outside the workspace");
   add(envNames.length > 0, "variables", envNames.length === 1 ? "sets a variable" : `sets ${envNames.length + (approval.envOmitted ?? 0)} variables`);
   const overrides = past.overrides && overridden(past.overrides);
   add(Boolean(overrides), "session", "session overrides policy");

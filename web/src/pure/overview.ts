@@ -56,4 +56,16 @@ export function share({ allowed, denied }: Pick<Counts, "allowed" | "denied">): 
 }
 
 /** A program as people call it. */
-export const programName = (program: string | undefined): string => (program === undefined ? "a text that is not one program" : (program.split("/").pop() ?? program));
+export const programName = (program: string | undefined): string => (program === undefined ? "a text of several programs" : (program.split("/").pop() ?? program));
+
+const HOUR_MS = 3_600_000;
+
+/**
+ * Where the figures of the last day or days begin, so that the bars are hours and days of the reader's clock: 23 hours before the
+ * present hour, or midnight so many days ago that today is one of them. Nothing for another age.
+ */
+export function beginning(age: string, now: Date): number | undefined {
+  if (age === "") return new Date(now.getFullYear(), now.getMonth(), now.getDate(), now.getHours()).getTime() - 23 * HOUR_MS;
+  if (!/^\d{1,2}$/.test(age)) return undefined;
+  return new Date(now.getFullYear(), now.getMonth(), now.getDate() - Number(age) + 1).getTime();
+}

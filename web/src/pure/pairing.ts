@@ -4,8 +4,8 @@ import type { Pairing } from "../api/types.ts";
 
 const COMMANDS: Record<string, string> = {
   "system.run": "runs programs on that machine",
-  "system.run.prepare": "tells in advance what a command would run",
-  "system.which": "tells where programs are installed",
+  "system.run.prepare": "says in advance what a command would run",
+  "system.which": "says where programs are installed",
   "system.notify": "shows a notification",
   "system.execApprovals.get": "shows that machine's own policy",
   "system.execApprovals.set": "changes that machine's own policy",

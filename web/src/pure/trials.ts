@@ -37,7 +37,7 @@ const SKIPPED: Readonly<Record<string, string>> = {
   "other-host": "on a node or in a sandbox",
   patch: "patches",
   directory: "their directory is gone",
-  "not-of-policy": "something else than policy refused them",
+  "not-of-policy": "something other than policy refused them",
   "no-text": "the record does not have their words",
   undecided: "nothing was decided about them",
   unreadable: "of another form",

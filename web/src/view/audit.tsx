@@ -4,6 +4,8 @@ import { useMemo, useState } from "preact/hooks";
 import { everything, json, Refused } from "../api/api.ts";
 import type { AuditRecord, AuditVerification } from "../api/types.ts";
 import { hints } from "../hints.ts";
+import { recordSaid } from "../pure/audit.ts";
+import { addressOf } from "../pure/route.ts";
 import { brief, visible } from "../pure/text.ts";
 import { useValue } from "../state.ts";
 import { Fact, Mono, Time, Wrong } from "./common.tsx";
@@ -36,14 +38,17 @@ export function Audit() {
   );
 }
 
-function Row({ record: { seq, ts, actor, action, target, outcome, detail, hash } }: { record: AuditRecord }) {
+function Row({ record }: { record: AuditRecord }) {
+  const { seq, ts, actor, action, target, outcome, detail, hash } = record;
+  const { words, command, agent } = recordSaid(record);
+  const approval = target.kind === "approval" ? target.id : undefined;
   return (
     <li class="run" data-record={seq}>
       <details>
         <summary class="run-head">
           <span class={`badge ${TONES[outcome]}`}>{outcome}</span>
-          <span class="run-command"><bdi>{brief(actor.name, 60)}</bdi> <code>{visible(action)}</code></span>
-          <span class="run-meta">{`${seq} · `}<Time ms={ts} />{` · ${brief(`${target.kind} ${target.id}`, 80)}`}</span>
+          <span class="run-command"><strong><bdi>{brief(actor.name, 60)}</bdi></strong> <bdi>{brief(words, 200)}</bdi>{command !== undefined && <> <code dir="ltr">{brief(command, 160)}</code></>}{agent !== undefined && <> for <bdi>{brief(agent, 60)}</bdi></>}</span>
+          <span class="run-meta">{`${seq} · `}<Time ms={ts} /> · <code>{visible(action)}</code>{` · ${brief(`${target.kind} ${target.id}`, 80)}`}</span>
         </summary>
         <div class="run-body">
           <dl class="facts">
@@ -51,6 +56,8 @@ function Row({ record: { seq, ts, actor, action, target, outcome, detail, hash }
             <Fact name="What it is about">{visible(target.kind)} <Mono text={target.id} /></Fact>
             <Fact name="SHA-256"><Mono text={hash} /></Fact>
           </dl>
+          {approval && <p><a href={`/a/${encodeURIComponent(approval)}`}>The request and its run</a></p>}
+          <p>Show only <a href={addressOf("audit", { actor: actor.id })}>what <bdi>{brief(actor.name, 60)}</bdi> did</a> or <a href={addressOf("audit", { action })}>each <code>{visible(action)}</code></a></p>
           <pre class="output" tabIndex={0} role="group" aria-label="Detail">{visible(JSON.stringify(detail, null, 2), "\n")}</pre>
         </div>
       </details>

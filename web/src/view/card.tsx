@@ -191,6 +191,7 @@ export function Card({ name, entry, all, guard }: Props) {
           <Wrong text={isGroup ? undefined : entry.problem} />
           {isGroup && phase !== "settled" && wide && <wide.Results all={all.filter((each) => each.problem)} />}
           {phase !== "settled" && <FactsLine facts={facts} known={known} />}
+          {phase !== "settled" && wide && <wide.HeldBack approval={approval} />}
           {phase !== "settled" && !canDecide && <p class="hint">You can look at this, but not answer: your sign-in lacks the scope approve.</p>}
           {phase !== "settled" && canDecide && (
             <div class="answer">

@@ -4,6 +4,7 @@ import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { announce } from "../announce.ts";
 import { Refused } from "../api/api.ts";
 import { failed } from "../shell.ts";
+import { SETTLE_MS } from "../steady.ts";
 import { Wrong } from "./common.tsx";
 
 interface Props {
@@ -26,13 +27,23 @@ export function Confirm({ name, act, label, question, yes, run, done, changed }:
   // The button that was pressed goes: the focus is on the one in its place.
   const first = useRef<HTMLButtonElement>(null);
   const wasAsked = useRef(false);
+  const root = useRef<HTMLDivElement>(null);
   useLayoutEffect(() => {
     if (isAsked || wasAsked.current) first.current?.focus();
     wasAsked.current = isAsked;
+    const { current } = root;
+    if (!isAsked || !current) return undefined;
+    // The second click of a double click lands where the first button was: it must not answer.
+    current.setAttribute("data-unsteady", "");
+    const timer = setTimeout(() => current.removeAttribute("data-unsteady"), SETTLE_MS);
+    return () => {
+      clearTimeout(timer);
+      current.removeAttribute("data-unsteady");
+    };
   }, [isAsked]);
 
   async function press() {
-    if (isSending) return;
+    if (isSending || root.current?.hasAttribute("data-unsteady")) return;
     setSending(true);
     setProblem("");
     try {
@@ -48,7 +59,7 @@ export function Confirm({ name, act, label, question, yes, run, done, changed }:
   }
 
   return (
-    <div class="row-actions">
+    <div class="row-actions" ref={root}>
       {isAsked ? (
         <>
           <span role="status">{question}</span>

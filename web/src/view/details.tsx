@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import type { Approval, Run, Segment, SessionOverrides } from "../api/types.ts";
 import { record } from "../later.ts";
 import { brief, visible } from "../pure/text.ts";
-import { entitled, overridden, rule, runStatus } from "../pure/words.ts";
+import { entitled, overridden, rule } from "../pure/words.ts";
 import { useValue } from "../state.ts";
 import { Fact, Mono } from "./common.tsx";
 
@@ -32,7 +32,7 @@ export function Details({ approval, known }: { approval: Approval; known: Known 
         {SAID.has(why.detail) || why.rule === "ask-always" ? "" : <>: <bdi>{visible(why.detail)}</bdi></>}
       </p>
       <Unusual approval={approval} known={known} />
-      <Past runs={known.past} />
+      {later && known.past && known.past.length > 0 && <later.Past approval={approval} runs={known.past} />}
       <Parts approval={approval} />
       {later && <later.AuditFacts approval={approval} />}
     </div>
@@ -73,28 +73,6 @@ export function Variables({ approval: { envNames, envValues = {}, envOmitted = 0
         {envOmitted > 0 && <li><em>{`${envOmitted} more variables, not named`}</em></li>}
       </ul>
     </Fact>
-  );
-}
-
-/** How the same command of the same agent ended before. */
-function Past({ runs }: { runs: Run[] | undefined }) {
-  if (!runs?.length) return null;
-  return (
-    <div class="past">
-      <p>{`The last ${runs.length === 1 ? "time" : `${Math.min(5, runs.length)} times`} this agent asked for exactly this:`}</p>
-      <ol class="past-list" aria-label="The last times">
-        {runs.slice(0, 5).map((run) => {
-          const { label, tone } = runStatus(run.status);
-          const by = run.decision?.by;
-          const facts = [by && `decided by ${by}`, run.exitCode !== undefined && `exit code ${run.exitCode}`, run.exitSignal, run.status === "denied" && run.reason];
-          return (
-            <li key={run.runId}>
-              <span class={`badge ${tone}`}>{label}</span> <time dateTime={new Date(run.createdAtMs).toISOString()}>{new Date(run.createdAtMs).toLocaleString()}</time>{visible(facts.filter(Boolean).map((fact) => `, ${fact}`).join(""))}
-            </li>
-          );
-        })}
-      </ol>
-    </div>
   );
 }
 

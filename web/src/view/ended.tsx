@@ -4,6 +4,7 @@ import { useLayoutEffect } from "preact/hooks";
 import { listEach, takeBack } from "../answers.ts";
 import { serverNow } from "../api/api.ts";
 import { ticks } from "../inbox.ts";
+import type { Approval } from "../api/types.ts";
 import type { Entry } from "../pure/approvals.ts";
 import { brief, timeLeft, visible } from "../pure/text.ts";
 import { outcome, runFacts, runStatus } from "../pure/words.ts";
@@ -92,6 +93,17 @@ export function Reasons({ choose }: { choose: (text: string) => void }) {
       {all.map((text) => <li key={text}><button type="button" class="quiet" onClick={() => choose(text)}><bdi>{brief(text, 60)}</bdi></button></li>)}
     </ul>
   );
+}
+
+const spelled = (ms: number): string => {
+  const [count, unit] = ms % 60_000 === 0 ? [ms / 60_000, "minute"] : [Math.ceil(ms / 1000), "second"];
+  return `${count} ${unit}${count === 1 ? "" : "s"}`;
+};
+
+/** What can still be done once it is allowed, where that is not as usual. */
+export function HeldBack({ approval: { startDelayMs, startedByAsker } }: { approval: Approval }) {
+  if (startedByAsker) return <p class="hint">The program that asks starts this itself, as soon as it has your answer. You cannot take the answer back.</p>;
+  return startDelayMs ? <p class="hint">{`Once it is allowed, it is held back for ${spelled(startDelayMs)}. Until then you can take the answer back.`}</p> : null;
 }
 
 /** While its run is held back, an allowance can be taken back. */

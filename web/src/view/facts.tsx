@@ -4,7 +4,7 @@ import type { Fact } from "../pure/facts.ts";
 import { visible } from "../pure/text.ts";
 
 /** The tone of a fact: some say that it fails as it stands. */
-export const chipOf = ({ code }: Fact): string => (code === "missing" || code === "denied" ? "chip bad" : "chip warn");
+export const chipOf = ({ code }: Fact): string => (code === "missing" || code === "denied" || code === "network" ? "chip bad" : "chip warn");
 
 /** All facts of a request, in a line; nothing where there are none. */
 export function FactChips({ facts }: { facts: readonly Fact[] }) {

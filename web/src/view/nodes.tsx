@@ -3,15 +3,16 @@
 
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { announce } from "../announce.ts";
-import { everything, json, Refused } from "../api/api.ts";
+import { everything, json, Refused, send } from "../api/api.ts";
 import type { Node, Pairing } from "../api/types.ts";
 import { hints } from "../hints.ts";
 import { command, pairing } from "../pure/pairing.ts";
 import { brief, mixedWords, visible } from "../pure/text.ts";
-import { looker, may } from "../shell.ts";
+import { failed, looker, may } from "../shell.ts";
 import { State, useValue } from "../state.ts";
 import { type Guard, nudge, watch } from "../steady.ts";
 import { Fact, Time, Wrong } from "./common.tsx";
+import { Confirm } from "./confirm.tsx";
 
 const MOST_SHOWN = 500;
 const NAME_LENGTH = 60;
@@ -157,8 +158,50 @@ function NodeRow({ node }: { node: Node }) {
             {node.lastSeenAtMs && <Fact name="Last seen"><Time ms={node.lastSeenAtMs} /></Fact>}
             <Fact name="May be sent">{node.commands.length ? node.commands.map((offered) => brief(offered, NAME_LENGTH)).join(", ") : "nothing yet"}</Fact>
           </dl>
+          {may("admin") && <Rename node={node} />}
+          {may("admin") && (
+            <Confirm name="Unpair…" act="unpair" label={`Unpair ${node.displayName ? brief(node.displayName, NAME_LENGTH) : node.nodeId.slice(0, 12)}`} question="Unpair this machine? It is disconnected at once, and has to ask again." yes="Unpair it" done="The machine is unpaired." changed={refreshNodes}
+              run={async () => void (await send("DELETE", `/v1/nodes/${encodeURIComponent(node.nodeId)}`))} />
+          )}
         </div>
       </details>
     </li>
+  );
+}
+
+/** Gives a node another name: what people see of it, and what a call may name it by. */
+function Rename({ node: { nodeId, displayName = "" } }: { node: Node }) {
+  const [name, setName] = useState<string | undefined>(undefined);
+  const [isSending, setSending] = useState(false);
+  const [problem, setProblem] = useState("");
+  const wanted = name?.trim() ?? "";
+  const isReady = wanted !== "" && wanted !== displayName && !isSending;
+  async function save() {
+    if (!isReady) return;
+    setSending(true);
+    setProblem("");
+    try {
+      await json("PATCH", `/v1/nodes/${encodeURIComponent(nodeId)}`, { body: { displayName: wanted } });
+      setName(undefined);
+      announce("The name is changed.");
+    } catch (error) {
+      if (error instanceof Refused && error.isSignedOut) failed(error);
+      setProblem(error instanceof Refused ? error.message : "No answer came. Check the current name before you try again.");
+    }
+    setSending(false);
+    refreshNodes();
+  }
+  return (
+    <form class="rename" noValidate onSubmit={(event) => {
+      event.preventDefault();
+      void save();
+    }}>
+      <div class="field">
+        <label for={`name-${nodeId}`}>Name</label>
+        <input id={`name-${nodeId}`} type="text" maxLength={128} autocomplete="off" spellcheck={false} value={name ?? displayName} onInput={(event) => setName(event.currentTarget.value)} />
+      </div>
+      <button type="submit" class="quiet" aria-disabled={!isReady}>Rename</button>
+      <Wrong text={problem} />
+    </form>
   );
 }

@@ -6,7 +6,7 @@ import { useEffect, useState } from "preact/hooks";
 import { json, Refused } from "../api/api.ts";
 import type { Overview as Figures } from "../api/types.ts";
 import { hints } from "../hints.ts";
-import { bars, legend, programName, scale, share } from "../pure/overview.ts";
+import { bars, beginning, legend, programName, scale, share } from "../pure/overview.ts";
 import { brief, duration, visible } from "../pure/text.ts";
 import { rule as ruleWords, runStatus } from "../pure/words.ts";
 import { failed, looker } from "../shell.ts";
@@ -31,7 +31,7 @@ export function Overview() {
       const { age: asked } = now;
       now.isNew = false;
       try {
-        const figures = await json<Figures>("GET", `/v1/overview?${query({ since: sinceOf(asked) })}`);
+        const figures = await json<Figures>("GET", `/v1/overview?${query({ since: String(beginning(asked, new Date()) ?? sinceOf(asked) ?? "") })}`);
         if (asked === now.age) setKnown({ age: asked, figures });
         setProblem("");
       } catch (error) {
@@ -88,9 +88,9 @@ const Tile = ({ name, value, more }: { name: string; value: string; more: string
 );
 
 /** A table in a box that scrolls by itself where it is wider than the screen. */
-const Table = ({ label, head, children }: { label: string; head: string[]; children: ComponentChildren }) => (
+const Table = ({ label, head, kind = "", children }: { label: string; head: string[]; kind?: "" | "stacked"; children: ComponentChildren }) => (
   <div class="table-box" tabIndex={0} role="region" aria-label={label}>
-    <table class="figures"><thead><tr>{head.map((title) => <th key={title} scope="col">{title}</th>)}</tr></thead><tbody>{children}</tbody></table>
+    <table class={`figures ${kind}`}><thead><tr>{head.map((title) => <th key={title} scope="col">{title}</th>)}</tr></thead><tbody>{children}</tbody></table>
   </div>
 );
 
@@ -135,12 +135,12 @@ function Asked({ figures }: { figures: Figures }) {
             })}
           </svg>
           <ul class="legend" aria-label="Colours">{names.map(({ colour, text }) => <li key={colour}><svg width="12" height="12" aria-hidden="true"><rect class={`series-${colour}`} width="12" height="12" /></svg> <bdi>{text}</bdi></li>)}</ul>
-          <Table label="Questions by agent" head={["Agent", "Asked", "Allowed", "Denied", "Nobody answered", "Waiting", "Median answer"]}>
+          <Table label="Questions by agent" kind="stacked" head={["Agent", "Asked", "Allowed", "Denied", "Nobody answered", "Waiting", "Median answer"]}>
             {agents.map(({ agentId, questions: of }) => (
               <tr key={agentId ?? ""}>
                 <th scope="row"><bdi>{agentId === undefined ? "all others" : brief(agentId, NAME_LENGTH)}</bdi></th>
-                <td>{number(of.asked)}</td><td>{`${number(of.allowed)}${share(of) === undefined ? "" : ` (${share(of)} %)`}`}</td><td>{number(of.denied)}</td><td>{number(of.expired)}</td><td>{number(of.waiting)}</td>
-                <td>{of.medianAnswerMs === undefined ? "–" : duration(of.medianAnswerMs)}</td>
+                <td data-name="Asked">{number(of.asked)}</td><td data-name="Allowed">{`${number(of.allowed)}${share(of) === undefined ? "" : ` (${share(of)} %)`}`}</td><td data-name="Denied">{number(of.denied)}</td><td data-name="No answer">{number(of.expired)}</td><td data-name="Waiting">{number(of.waiting)}</td>
+                <td data-name="Median">{of.medianAnswerMs === undefined ? "–" : duration(of.medianAnswerMs)}</td>
               </tr>
             ))}
           </Table>
@@ -164,15 +164,15 @@ function Rules({ figures: { rules } }: { figures: Figures }) {
     <section class="panel" aria-labelledby="rules-title">
       <h2 id="rules-title">What asks most often</h2>
       {rules.length === 0 ? <p class="hint">Nothing was asked.</p> : (
-        <Table label="Programs that ask most often" head={["Asked", "Agent", "Program", "Why", "Allowed", "What would stop it"]}>
+        <Table label="Programs that ask most often" kind="stacked" head={["Program", "Agent", "Asked", "Why", "Allowed", "What would stop it"]}>
           {rules.map(({ agentId, program, why, questions, approvalId, wouldStop }) => (
             <tr key={`${agentId} ${program} ${why}`} data-asking={approvalId}>
-              <td>{number(questions.asked)}</td>
-              <td><bdi>{brief(agentId, NAME_LENGTH)}</bdi></td>
               <th scope="row">{program === undefined ? programName(program) : <Mono text={programName(program)} />}</th>
-              <td>{ruleWords(why)}</td>
-              <td>{share(questions) === undefined ? "–" : `${share(questions)} %`}</td>
-              <td>{wouldStop.length === 0 ? "Nothing can be remembered of it." : <ul class="stops">{wouldStop.map((words) => <li key={words}><bdi>{visible(words)}</bdi></li>)}</ul>}{" "}<a href={`/a/${approvalId}`}>The latest request<span class="unseen">{` of ${programName(program)}`}</span></a></td>
+              <td data-name="Agent"><bdi>{brief(agentId, NAME_LENGTH)}</bdi></td>
+              <td data-name="Asked">{number(questions.asked)}</td>
+              <td data-name="Why">{ruleWords(why)}</td>
+              <td data-name="Allowed">{share(questions) === undefined ? "–" : `${share(questions)} %`}</td>
+              <td data-name="To stop it"><div>{wouldStop.length === 0 ? "No rule can cover it." : <ul class="stops">{wouldStop.map((words) => <li key={words}><bdi>{visible(words)}</bdi></li>)}</ul>}{" "}<a href={`/a/${approvalId}`}>The latest request<span class="unseen">{` of ${programName(program)}`}</span></a></div></td>
             </tr>
           ))}
         </Table>

@@ -124,7 +124,7 @@ function runMeta(run: Run): string {
 }
 
 const BY: Record<string, string> = { policy: "policy", person: "a person", fallback: "the rule for questions that nobody answers" };
-const VERDICTS: Record<string, string> = { run: "Allowed", ask: "Asked about", deny: "Denied" };
+const VERDICTS: Record<string, string> = { run: "Allowed", ask: "Put to a person", deny: "Denied" };
 
 /** Why it ran or did not, and how. */
 function RunFacts({ run }: { run: Run & { start?: string; scripts?: string } }) {
@@ -143,7 +143,7 @@ function RunFacts({ run }: { run: Run & { start?: string; scripts?: string } }) 
       {run.observed?.line && <Fact name="Observed">{visible(run.observed.line)}</Fact>}
       {run.envNames.length > 0 && <Fact name="Variables">{run.envNames.map((name) => visible(name)).join(", ")}</Fact>}
       {run.justification && <Fact name="The agent says">{visible(`“${run.justification}”`)}</Fact>}
-      {run.contextUrl && <Fact name="To read more">{visible(run.contextUrl)}</Fact>}
+      {run.contextUrl && <Fact name="More context">{visible(run.contextUrl)}</Fact>}
       <Fact name="Session"><Mono text={run.sessionKey} /></Fact>
       <Fact name="Run"><code>{visible(run.runId)}</code></Fact>
     </dl>

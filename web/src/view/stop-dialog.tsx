@@ -1,4 +1,4 @@
-// The dialog of the emergency stop. What is asked first is why: the words that are typed are the confirmation.
+// The dialog of the emergency stop: one press more, and why. To stop, no words are needed; to resume, they are.
 
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { announce } from "../announce.ts";
@@ -6,8 +6,12 @@ import { json, Refused } from "../api/api.ts";
 import type { StopAnswer } from "../api/types.ts";
 import { failed } from "../shell.ts";
 import { useValue } from "../state.ts";
+import { SETTLE_MS } from "../steady.ts";
 import { Wrong } from "./common.tsx";
 import { type Deed, refreshStop, standing, wanted } from "./stop.tsx";
+
+/** What the record has where a person stopped everything and wrote nothing. */
+const NO_REASON = "no reason given";
 
 const WORDS: Record<Deed, { title: string; text: string; go: string }> = {
   stop: { title: "Stop everything", text: "Nothing new starts, for any agent, and every waiting request is denied.", go: "Stop everything" },
@@ -25,22 +29,28 @@ export function StopDialog() {
   const [problem, setProblem] = useState("");
   const { title, text, go } = WORDS[deed ?? "stop"];
   const stops = deed !== "resume";
+  const isReady = !isSending && (stops || reason.trim() !== "");
 
   useLayoutEffect(() => {
-    if (!deed) return dialog.current?.close();
+    const { current } = dialog;
+    if (!deed) return current?.close();
     setReason("");
     setKills(deed === "kill");
     setProblem("");
-    if (!dialog.current?.open) dialog.current?.showModal();
+    if (!current?.open) current?.showModal();
     field.current?.focus();
+    // A second click, or a key that is held down, was for the button that opened this.
+    current?.setAttribute("data-unsteady", "");
+    const timer = setTimeout(() => current?.removeAttribute("data-unsteady"), SETTLE_MS);
+    return () => clearTimeout(timer);
   }, [deed]);
 
   async function press() {
-    if (isSending || !reason.trim()) return;
+    if (!isReady || dialog.current?.hasAttribute("data-unsteady")) return;
     setSending(true);
     setProblem("");
     try {
-      if (stops) await stopNow(reason, kills);
+      if (stops) await stopNow(reason.trim() || standing.value.stop?.reason || NO_REASON, kills);
       else await resumeNow(reason);
       wanted.set(undefined);
     } catch (error) {
@@ -59,13 +69,16 @@ export function StopDialog() {
       }}>
         <h2 id="stop-title">{title}</h2>
         <p id="stop-text">{text}</p>
-        <label for="stop-reason">Why? Agents that are refused see this, and the record keeps it.</label>
-        <input ref={field} type="text" id="stop-reason" maxLength={2000} required autocomplete="off" value={reason} onInput={(event) => setReason(event.currentTarget.value)} />
+        <label for="stop-reason">{`Why? Agents that are refused see this, and the record keeps it${stops ? " (optional)" : ""}.`}</label>
+        <input ref={field} type="text" id="stop-reason" maxLength={2000} required={!stops} autocomplete="off" value={reason} onInput={(event) => setReason(event.currentTarget.value)}
+          onKeyDown={(event) => {
+            if (event.key === "Enter" && event.repeat) event.preventDefault();
+          }} />
         <label class="check" id="stop-kill-field" hidden={deed !== "stop"}><input type="checkbox" id="stop-kill" checked={kills} onChange={(event) => setKills(event.currentTarget.checked)} /> <span>Also end what is running</span></label>
         <Wrong id="stop-problem" text={problem} />
         <p class="dialog-end">
           <button type="button" class="quiet" id="stop-back" onClick={() => wanted.set(undefined)}>Back</button>{" "}
-          <button type="submit" class={stops ? "primary danger" : "primary"} id="stop-go" aria-disabled={isSending || !reason.trim()}>{go}</button>
+          <button type="submit" class={stops ? "primary danger" : "primary"} id="stop-go" aria-disabled={!isReady}>{go}</button>
         </p>
       </form>
     </dialog>

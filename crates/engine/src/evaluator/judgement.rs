@@ -244,6 +244,7 @@ impl Judgement {
             elevated: false,
             quorum: Quorum::default(),
             wishes: None,
+            outside_workspace: false,
             note: AgentNote::default(),
         }
     }

@@ -311,6 +311,19 @@ pub(crate) fn workspace(agent: &AgentId, settings: &Settings, files: &Files) -> 
     }
 }
 
+/// Whether a call stands outside of the workspace that the settings name for its agent, on this machine. Where they name none,
+/// the directory that is the default says nothing about where the agent should be.
+pub(crate) fn is_outside_workspace(call: &Call, settings: &Settings) -> bool {
+    if call.node.is_some() {
+        return false;
+    }
+    let Some(workspace) = settings.policy.named_workspace(&call.agent) else {
+        return false;
+    };
+    // A workspace that is not there has nothing in it.
+    std::fs::canonicalize(workspace).map_or(true, |real| !call.workdir.path.starts_with(real))
+}
+
 /// Names the directory of a call, and the host on which it cannot be used.
 pub(super) fn named_directory(error: WorkdirError, text: &str, host: Host) -> ExecError {
     match error {

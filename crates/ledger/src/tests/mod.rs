@@ -384,6 +384,7 @@ pub(super) fn card() -> ApprovalCard {
         elevated: false,
         quorum: Quorum::default(),
         wishes: None,
+        outside_workspace: false,
         note: countersign_domain::AgentNote::default(),
     }
 }

@@ -201,6 +201,11 @@ pub struct SegmentReport {
     pub matched: Match,
     /// Whether it is inline eval under strict mode.
     pub inline_eval: bool,
+    /// Whether its input comes from the command before it in the pipeline, and it takes that as commands or code. Decides
+    /// nothing.
+    pub runs_pipe: bool,
+    /// A deny rule about its program that its arguments do not match, as pattern and argument pattern. Decides nothing.
+    pub near_deny_rule: Option<String>,
     /// Whether its arguments or its standard input may make it run more than its file, no matter what is strict and
     /// what covers it. A payload that was looked into does not: its segments are here.
     pub runs_unseen: bool,

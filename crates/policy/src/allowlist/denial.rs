@@ -101,6 +101,16 @@ impl Denial<'_> {
         }
     }
 
+    /// A rule about this program that demands other arguments, for the person who is asked.
+    pub(super) fn near(&self, program: &Program<'_>) -> Option<String> {
+        let mut rules = self.policy.deny_rules.iter();
+        rules.find_map(|rule| {
+            let arguments = rule.arg_pattern?;
+            self.names(rule, program)
+                .then(|| format!("{} {arguments}", rule.pattern))
+        })
+    }
+
     /// A command word with every file that it may name. After a `cd` that may not have happened these are several.
     pub(super) fn program(
         &self,

@@ -1032,6 +1032,8 @@ fn parts(list: &List) -> Vec<SegmentReport> {
                 resolved_path: None,
                 matched: Match::plain(MatchKind::None),
                 inline_eval: false,
+                runs_pipe: false,
+                near_deny_rule: None,
                 runs_unseen: false,
                 code_operands: Vec::new(),
                 moves: None,

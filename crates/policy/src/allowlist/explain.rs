@@ -36,6 +36,10 @@ struct SegmentView<'a> {
     matched: MatchView<'a>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     inline_eval: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    runs_pipe: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    near_deny_rule: Option<&'a str>,
     notes: &'a [String],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     segments: &'a [SegmentReport],
@@ -104,6 +108,8 @@ impl Serialize for SegmentReport {
                     pattern,
                 },
             inline_eval,
+            runs_pipe,
+            near_deny_rule,
             runs_unseen: _,
             code_operands: _,
             moves: _,
@@ -133,6 +139,8 @@ impl Serialize for SegmentReport {
                 pattern: pattern.as_deref(),
             },
             inline_eval: *inline_eval,
+            runs_pipe: *runs_pipe,
+            near_deny_rule: near_deny_rule.as_deref(),
             notes,
             segments,
         }

@@ -532,10 +532,12 @@ impl Evaluation<'_> {
             is_known: work.has_literal_arguments(),
         };
         match denial.find(&program, arguments, work.span()) {
-            Scan::Hit(hit) => work.deny(hit),
+            Scan::Hit(hit) => return work.deny(hit),
             Scan::Opaque => self.opaque = true,
             Scan::Clear => {}
         }
+        let near = denial.near(&program);
+        work.near_deny_rule = work.near_deny_rule.take().or(near);
     }
 
     /// The end of a segment that nothing covers and that is never remembered.
@@ -558,7 +560,7 @@ impl Evaluation<'_> {
         }
     }
 
-    fn report(&mut self, work: Work<'_>, matched: Match, proposals: Vec<Proposal>) -> EvaluatedSegment {
+    fn report(&mut self, mut work: Work<'_>, matched: Match, proposals: Vec<Proposal>) -> EvaluatedSegment {
         // A deny rule's match shows as such, no matter what else was found.
         let matched = work.denied.as_ref().map_or(matched, |hit| Match {
             kind: MatchKind::Denylist,
@@ -579,6 +581,9 @@ impl Evaluation<'_> {
             resolved_path: work.executable().map(|executable| executable.resolved.clone()),
             matched,
             inline_eval: work.inline_eval,
+            runs_pipe: work.context.reads_pipe
+                && delegation::runs_its_input(&work.names(), &work.arguments()),
+            near_deny_rule: work.near_deny_rule.take().filter(|_| work.denied.is_none()),
             runs_unseen,
             code_operands: work.code_operands(runs_unseen),
             moves: work.moves(),

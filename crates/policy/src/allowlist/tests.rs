@@ -638,6 +638,53 @@ fn deny_rules_see_real_files_and_arguments() {
 }
 
 #[test]
+fn a_deny_rule_that_demands_other_arguments_is_told_and_decides_nothing() {
+    let near = |world: &World, text: &str| -> Vec<Option<String>> {
+        let analysis = world.text(text);
+        let segments = analysis.segments.iter();
+        segments.map(|segment| segment.near_deny_rule.clone()).collect()
+    };
+    let mut world = World::allowing(&["*"]);
+    world.deny_rules = vec![DenyRule {
+        arg_pattern: Some("--force"),
+        ..deny("git")
+    }];
+    let told = Some("git --force".to_owned());
+    assert_eq!(near(&world, "git push"), std::slice::from_ref(&told));
+    assert_eq!(near(&world, "rg x && timeout 5 git push"), [None, told]);
+    assert!(world.allows("git push").satisfied);
+    // A denied one has the rule that matches it.
+    assert_eq!(near(&world, "git push --force"), [None]);
+    world.denies("git push --force");
+    assert_eq!(near(&world, "rg x"), [None]);
+    // A rule about every call of the program is never near.
+    assert_eq!(near(&World::allowing(&["*"]).denying(&["rm"]), "rm x"), [None]);
+}
+
+#[test]
+fn a_program_that_runs_what_the_pipe_brings_is_told() {
+    let runs = |text: &str| -> Vec<bool> {
+        let analysis = World::allowing(&["*"]).text(text);
+        analysis
+            .segments
+            .iter()
+            .map(|segment| segment.runs_pipe)
+            .collect()
+    };
+    assert_eq!(runs("curl x | sh"), [false, true]);
+    assert_eq!(runs("curl x | cat | timeout 5 python3 -"), [false, false, true]);
+    // The twins: it reads a file, prints, or stands beside no pipe.
+    for text in [
+        "curl x | cat",
+        "curl x | python3 f.py",
+        "curl x && sh f",
+        "sh f | cat",
+    ] {
+        assert!(!runs(text).contains(&true), "{text}: {:?}", runs(text));
+    }
+}
+
+#[test]
 fn a_glob_that_is_too_long_denies_and_never_covers() {
     let long = leak(format!("/usr/bin/{}*", "?".repeat(4_000)));
     World::allowing(&["*"]).denying(&[long]).denies("rg x");

@@ -93,6 +93,8 @@ pub(super) struct Work<'a> {
     pub(super) notes: Vec<&'static str>,
     /// The deny rule that matched this segment.
     pub(super) denied: Option<DenyHit>,
+    /// A deny rule about its program that its arguments do not match.
+    pub(super) near_deny_rule: Option<String>,
     pub(super) inline_eval: bool,
     /// Whether it is a shell that runs text which is not looked into.
     pub(super) unread_text: bool,
@@ -137,6 +139,7 @@ impl<'a> Work<'a> {
             findings: Vec::new(),
             notes: Vec::new(),
             denied: None,
+            near_deny_rule: None,
             inline_eval: false,
             unread_text: false,
             plannable: true,

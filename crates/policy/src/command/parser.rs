@@ -1382,7 +1382,7 @@ fn begins_background(item: &Item) -> bool {
         && match &compound.does {
             Does::Background(_) => true,
             Does::All(list) => list.items.iter().any(begins_background),
-            _ => false,
+            Does::Apart(_) | Does::Choice { .. } | Does::Turns { .. } | Does::Wait => false,
         }
 }
 

@@ -12,6 +12,7 @@ import { type Asked, Question } from "./question.tsx";
 
 const WORD_LENGTH = 60;
 const MOST_TRIES = 3;
+const MOST_COMPARED = 100;
 const CHANGED = "This was changed in the meantime. It now shows the current value; your change was not saved.";
 
 /** The values of a form; what the file does not say is undefined. */
@@ -163,7 +164,7 @@ function options({ values, choices, without }: Known, key: string): (readonly [s
 
 /** Why a change was refused, with what is wrong where. */
 export function reasons(error: Refused): string {
-  // The sentence of the server often has it already.
-  const fields = (error.problem.fields ?? []).map(({ path, message }) => `${path}: ${message}`).filter((field) => !error.message.includes(field));
+  // The sentence of the server often has it already, a long one cut off.
+  const fields = (error.problem.fields ?? []).map(({ path, message }) => `${path}: ${message}`).filter((field) => !error.message.includes(field.slice(0, MOST_COMPARED)));
   return [error.message, ...fields].join(". ");
 }

@@ -99,5 +99,5 @@ function sentence({ name, changed, ownKeys }: AppliedPreset, who: string): strin
   const said = changed ? `The preset ${name} is in effect for ${who}.` : `Nothing changed: ${name} was in effect for ${who} already.`;
   if (!ownKeys.length) return said;
   const names = ownKeys.map(({ agentId }) => brief(agentId, NAME_LENGTH)).join(", ");
-  return `${said} Keys of their own still count for: ${names}.`;
+  return `${said} These agents keep values of their own: ${names}.`;
 }

@@ -31,7 +31,7 @@ mod writing;
 use std::ops::Range;
 
 pub(crate) use self::typed::reads_commands;
-pub use self::typed::runs_what_is_typed;
+pub use self::typed::{runs_its_input, runs_what_is_typed};
 
 use self::{
     rules::{RULES, UNREAD, rules_of},

@@ -6,7 +6,7 @@ use super::program;
 use crate::command::{
     inline_eval::{self, InlineEval},
     names::NameClass,
-    shell,
+    paths, shell,
 };
 
 /// Programs that start others by commands which they read, from a pipe as well as from a terminal.
@@ -98,8 +98,19 @@ pub fn runs_what_is_typed(names: &[&str], arguments: &[&str], at_terminal: bool)
             list.contains(&name) || (name.starts_with("git-") && list.contains(&"git"))
         })
     };
-    reads_commands(names)
+    runs_its_input(names, arguments)
         || (at_terminal && is_one(AT_TERMINAL) && !pages_nothing(names, arguments))
+        || names
+            .iter()
+            .any(|name| matches!(NameClass::of(name), NameClass::Carrier | NameClass::Multiplexer))
+}
+
+/// Words of a program that starts another one in which that one is looked for.
+const MOST_WORDS: usize = 16;
+
+/// Whether a program takes what comes to it through a pipe as commands or code. `names` are all that it may be called by.
+pub fn runs_its_input(names: &[&str], arguments: &[&str]) -> bool {
+    reads_commands(names)
         || matches!(
             inline_eval::inline_eval(names, arguments),
             Some(InlineEval::StandardInput)
@@ -107,8 +118,15 @@ pub fn runs_what_is_typed(names: &[&str], arguments: &[&str], at_terminal: bool)
         || names.iter().any(|name| match NameClass::of(name) {
             NameClass::PayloadShell => shell::reads_input(arguments, true),
             NameClass::OtherShell => shell::reads_input(arguments, false),
-            NameClass::Carrier | NameClass::Multiplexer => true,
-            NameClass::Program | NameClass::Wrapper | NameClass::RefusedBuiltin => false,
+            // `sudo sh`: one of its words may be a program that gets the pipe.
+            NameClass::Carrier => arguments.iter().enumerate().take(MOST_WORDS).any(|(at, word)| {
+                let name = paths::base_name(word);
+                let behind = arguments.get(at + 1..).unwrap_or_default();
+                NameClass::of(name) != NameClass::Carrier && runs_its_input(&[name], behind)
+            }),
+            NameClass::Multiplexer | NameClass::Program | NameClass::Wrapper | NameClass::RefusedBuiltin => {
+                false
+            }
         })
 }
 
@@ -146,6 +164,24 @@ mod tests {
         let words: Vec<&str> = line.split(' ').collect();
         let found = |terminal| runs_what_is_typed(&[words[0]], &words[1..], terminal);
         assert_eq!((found(false), found(true)), (on_pipe, at_terminal), "{line}");
+    }
+
+    #[test]
+    fn what_only_takes_arguments_from_a_pipe_does_not_run_its_input() {
+        for (line, runs) in [
+            ("sh", true),
+            ("python3 -", true),
+            ("xargs rm", false),
+            ("sudo -u www sh", true),
+            ("sudo tee f", false),
+            ("sudo sudo sh", true),
+            ("sudo sh f", false),
+            ("cat", false),
+            ("sh f", false),
+        ] {
+            let words: Vec<&str> = line.split(' ').collect();
+            assert_eq!(runs_its_input(&[words[0]], &words[1..]), runs, "{line}");
+        }
     }
 
     #[test]
