@@ -85,7 +85,7 @@ pub(crate) struct ExecArgs {
     #[arg(long, value_name = "NODE", add = candidates::nodes())]
     node: Option<String>,
     /// Working directory (default: the agent's workspace); `.` is the present one
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, alias = "cwd", value_name = "DIR")]
     workdir: Option<PathBuf>,
     /// Environment override; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_env)]
