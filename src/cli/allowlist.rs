@@ -1,6 +1,6 @@
 //! `countersign allowlist`: which programs may run without asking.
 
-use std::{collections::BTreeSet, fs::File, io::Read as _, path::Path, time::Duration};
+use std::{collections::BTreeSet, fs::File, io::Read as _, path::Path};
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -16,12 +16,12 @@ use super::{
     console::Format,
     context::Context,
     discover::Role,
-    duration::parse_duration,
     exit::ExitStatus,
     failure::Failure,
     ids,
     layout::{Layout, Listing},
-    moment, state,
+    moment::{self, End, parse_end},
+    state,
     table::Table,
     value,
 };
@@ -117,9 +117,9 @@ pub(crate) struct AddArgs {
     /// Regular expression that the arguments must match
     #[arg(long, value_name = "REGEX")]
     arg_pattern: Option<String>,
-    /// Only for this time
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
-    expires: Option<Duration>,
+    /// Only for so long (2h, 7d), or until this date or time (2026-11-23, 2026-11-23T09:00:00Z)
+    #[arg(long, value_name = "TIME", value_parser = parse_end)]
+    expires: Option<End>,
     /// Only this many times
     #[arg(long, value_name = "N")]
     max_uses: Option<u32>,
@@ -316,7 +316,7 @@ async fn add(context: &Context, client: &Client, args: AddArgs) -> Result<(), Fa
     member("confine", confine(args.starts, args.writes, args.connects)?);
     member(
         "expiresAtMs",
-        args.expires.map(|expires| json!(context.clock.now() + expires)),
+        args.expires.map(|expires| json!(expires.at(context.clock.now()))),
     );
     member("maxUses", args.max_uses.map(Value::from));
     member("sessionKey", args.session.map(|key| json!(key)));

@@ -63,7 +63,7 @@ pub(crate) struct ApplyPatchArgs {
     #[arg(long, value_name = "KEY")]
     session: Option<SessionKey>,
     /// Directory that its paths begin in (default: the agent's workspace); `.` is the present one
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, alias = "cwd", value_name = "DIR")]
     workdir: Option<PathBuf>,
     /// The model that wrote it
     #[arg(long, value_name = "NAME")]

@@ -164,7 +164,10 @@ fn wrong_usage(error: &clap::Error, line: &[String], console: Console) -> ExitSt
     }
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         let help = error.to_string();
-        console.note(&help);
+        // A program reads the problem document alone.
+        if console.format() == Format::People {
+            console.note(&help);
+        }
         let mut failure = Failure::usage("a subcommand is missing");
         failure.hint = list_of(&help).or_else(|| Some(help_of(line)));
         console.failure(&failure);

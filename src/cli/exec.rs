@@ -33,7 +33,7 @@ use super::{
     exit::{ExitStatus, RunEnd},
     explain,
     failure::Failure,
-    ids, value,
+    ids, terminal_text, value,
 };
 
 /// How often a waiting run is looked at: often at first, when a decision is likely to be a policy's.
@@ -85,7 +85,7 @@ pub(crate) struct ExecArgs {
     #[arg(long, value_name = "NODE", add = candidates::nodes())]
     node: Option<String>,
     /// Working directory (default: the agent's workspace); `.` is the present one
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, alias = "cwd", value_name = "DIR")]
     workdir: Option<PathBuf>,
     /// Environment override; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_env)]
@@ -404,6 +404,15 @@ fn show_warnings(context: &Context, answer: &Answered) {
         Answered::Started(Started::Running(running)) => (&running.warnings, running.input_closed),
         Answered::Started(Started::Pending(pending)) => (&pending.warnings, false),
     };
+    if context.console.format() == Format::Json {
+        // What waits is shown with its warnings.
+        let waits = matches!(answer, Answered::Started(Started::Pending(_)));
+        if !waits && (input_closed || !warnings.is_empty()) {
+            let line = json!({ "warnings": warnings, "inputClosed": input_closed });
+            context.console.note(&terminal_text::json(&line.to_string()));
+        }
+        return;
+    }
     for WarningBody { code, message } in warnings {
         context
             .console
@@ -417,7 +426,12 @@ fn show_warnings(context: &Context, answer: &Answered) {
     }
 }
 
+/// Says that a person is asked, and where. What a program reads is JSON, a line each.
 pub(super) fn show_pending(context: &Context, pending: &Pending) {
+    if context.console.format() == Format::Json {
+        let line = terminal_text::json(&json!(pending).to_string());
+        return context.console.note(&line);
+    }
     let slug = &pending.approval_slug;
     context
         .console

@@ -46,7 +46,7 @@ person answers with a link. Commands run in the directory that this was started 
 it, or in that of --workdir.")]
 pub(crate) struct McpArgs {
     /// Where commands run that name no directory (default: the present one, where the host has it)
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, alias = "cwd", value_name = "DIR")]
     workdir: Option<PathBuf>,
 }
 

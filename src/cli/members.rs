@@ -205,6 +205,7 @@ const PRINTED: &[Printed] = &[
         "status",
         &[],
         &[
+            "mock",
             "ready",
             "degraded",
             "stopped",

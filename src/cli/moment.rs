@@ -59,6 +59,40 @@ impl Moment {
     }
 }
 
+/// When something ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// So long after now.
+    In(Duration),
+    At(UnixMillis),
+}
+
+/// Text that is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "expected how long from now (10m, 2h, 7d), a date such as 2026-11-23, or a time such as 2026-11-23T00:00:00Z"
+)]
+pub(crate) struct InvalidEnd;
+
+/// Parses a duration, a time of RFC 3339, or a date, which is when that day begins on this machine.
+pub(crate) fn parse_end(text: &str) -> Result<End, InvalidEnd> {
+    match parse_moment(text) {
+        Ok(Moment::Ago(from_now)) => Ok(End::In(from_now)),
+        Ok(Moment::At(time)) => Ok(End::At(time)),
+        Err(InvalidMoment) => Err(InvalidEnd),
+    }
+}
+
+impl End {
+    /// When that is.
+    pub(crate) fn at(self, now: UnixMillis) -> UnixMillis {
+        match self {
+            Self::In(from_now) => now + from_now,
+            Self::At(time) => time,
+        }
+    }
+}
+
 /// From when to when.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct Period {
@@ -188,6 +222,16 @@ mod tests {
         for text in ["", "yesterday", "2", "2026-11-31", "-1h"] {
             assert_eq!(parse_moment(text), Err(InvalidMoment), "{text}");
         }
+    }
+
+    #[test]
+    fn an_end_is_ahead() {
+        let now = UnixMillis::new(10_000_000);
+        let at = |text: &str| parse_end(text).map(|end| end.at(now).get());
+        assert_eq!(at("2s"), Ok(10_002_000));
+        assert_eq!(at("1970-01-01T00:00:01Z"), Ok(1000));
+        assert!(matches!(parse_end("2026-11-29"), Ok(End::At(_))));
+        assert_eq!(at("tomorrow"), Err(InvalidEnd));
     }
 
     #[test]

@@ -2,10 +2,7 @@
 //!
 //! Nothing wider than what `allow-always` stores by itself is ever suggested, and nothing is changed.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -24,10 +21,10 @@ use super::{
     client::{Client, Query},
     console::Format,
     context::Context,
-    duration::parse_duration,
     exit::ExitStatus,
     failure::Failure,
-    moment, value,
+    moment::{self, Moment, parse_moment},
+    value,
 };
 
 /// Answers that are looked at, of each kind.
@@ -57,9 +54,9 @@ pub(crate) struct SuggestArgs {
     /// Only for this agent
     #[arg(long, value_name = "ID", add = candidates::agents())]
     agent: Option<AgentId>,
-    /// Only answers to questions of the last …
-    #[arg(long, value_name = "DURATION", default_value = "30d", value_parser = parse_duration)]
-    since: Duration,
+    /// Only answers to questions from then on: so long ago (2h, 7d), a date, or a time (2026-11-23T09:00:00Z)
+    #[arg(long, value_name = "TIME", default_value = "30d", value_parser = parse_moment)]
+    since: Moment,
     /// Only what was allowed at least so many times
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
     min: u64,
@@ -71,8 +68,7 @@ pub(crate) async fn run(
     args: SuggestArgs,
 ) -> Result<ExitStatus, Failure> {
     let SuggestArgs { agent, since, min } = args;
-    let since = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
-    let start = context.clock.now().get().saturating_sub(since);
+    let start = since.at(context.clock.now()).get();
     let mut answers = Answers::default();
     // What was denied counts for as long as the record has it.
     let take = |approval: &ApprovalBody| answers.deny(approval);

@@ -317,7 +317,7 @@ impl ProcessSessions<'_> {
 
     async fn poll(&self, session: &str, timeout: Option<Duration>) -> Result<(), Failure> {
         let millis = timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
-        let members = millis.map_or_else(|| json!({}), |millis| json!({ "timeout": millis }));
+        let members = millis.map_or_else(|| json!({}), |millis| json!({ "timeoutMs": millis }));
         let answer = self.call("poll", Some(session), members).await?;
         let console = self.context.console;
         if console.format() == Format::Json {

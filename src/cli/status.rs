@@ -44,6 +44,8 @@ const FINDING_WIDTH: usize = 64;
 const FINDING_LINES: usize = 2;
 /// Where findings stand: below the facts beside the names.
 const INDENT: &str = "              ";
+/// What stands for the level of a mock.
+const MOCK_LEVEL: &str = "none: a script answers, and nothing runs";
 /// What says all about a finding.
 const DOCTOR: &str = "countersign doctor";
 
@@ -57,7 +59,8 @@ const WATCH_EVERY: Duration = Duration::from_secs(2);
   countersign status --json
   countersign status --watch    # every 2 seconds until Ctrl-C
 
-Exits 0 when the server is ready, whatever it found; 1 when it is not ready, 69 without a server.")]
+Exits 0 when the server is ready, whatever it found; 1 when it is not ready, 69 without a server. Of a mock
+(countersign serve --mock) it shows what a mock has: its runs.")]
 pub(crate) struct StatusArgs {
     /// Show it again and again
     #[arg(long)]
@@ -72,6 +75,9 @@ pub(crate) struct StatusArgs {
 #[derive(Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Status {
+    /// Whether a script plays the server: it has no policy, no settings and no approvers.
+    #[serde(skip_serializing_if = "is_false")]
+    mock: bool,
     ready: bool,
     degraded: bool,
     stopped: bool,
@@ -83,16 +89,24 @@ struct Status {
     /// Known of the server of the state directory only.
     #[serde(skip_serializing_if = "Option::is_none")]
     started_at_ms: Option<UnixMillis>,
-    isolation: Isolation,
+    /// Not known of a mock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    isolation: Option<Isolation>,
     waiting: Counted,
     running: Counted,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_denial: Option<LastDenial>,
-    /// Which files have changes that wait for an admin.
-    held_changes: Vec<&'static str>,
+    /// Which files have changes that wait for an admin. Not known of a mock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    held_changes: Option<Vec<&'static str>>,
     /// Known of the server of the state directory only.
     #[serde(skip_serializing_if = "Option::is_none")]
     findings: Option<Findings>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
+const fn is_false(flag: &bool) -> bool {
+    !*flag
 }
 
 /// How many there are.
@@ -140,8 +154,9 @@ struct Worst {
 
 /// Shows it once, or until a person has seen enough.
 pub(crate) fn run(context: &Context, args: &StatusArgs) -> Result<ExitStatus, Failure> {
-    // What is wrong with files and settings changes seldom, and takes long to look for.
-    let findings = (!context.names_a_server())
+    let (_, health) = with_runtime(async { readiness(&context.client(Role::Operator)?).await })?;
+    // What is wrong with files and settings changes seldom, and takes long to look for. A mock has none of its own.
+    let findings = (!context.names_a_server() && !health.mock)
         .then(|| findings(context))
         .transpose()?;
     with_runtime(async {
@@ -234,19 +249,37 @@ fn broken(text: &str) -> Vec<String> {
         .collect()
 }
 
+/// What a server says of itself, or a mock.
+#[derive(Debug, Deserialize)]
+struct Readiness {
+    #[serde(flatten)]
+    body: ReadinessBody,
+    #[serde(default)]
+    mock: bool,
+}
+
+async fn readiness(client: &Client) -> Result<(u16, Readiness), Failure> {
+    client.get_any(&["readyz"]).await
+}
+
 async fn ask(context: &Context, client: &Client, findings: Option<Findings>) -> Result<Status, Failure> {
-    let (code, health): (u16, ReadinessBody) = client.get_any(&["readyz"]).await?;
+    let (code, Readiness { body: health, mock }) = readiness(client).await?;
     let version: Value = client.get(&["v1", "version"], &Vec::new()).await?;
-    let policy: EffectiveBody = client.get(&["v1", "policy", "effective"], &Vec::new()).await?;
+    let policy: Option<EffectiveBody> = if mock {
+        None
+    } else {
+        Some(client.get(&["v1", "policy", "effective"], &Vec::new()).await?)
+    };
     let own = (!context.names_a_server())
         .then(|| ServerFile::read(&context.state_dir()?.server_json()).map_err(Failure::from))
         .transpose()?;
-    let held = [
-        ("exec-approvals.json", policy.document.held.is_some()),
-        ("openclaw.json", policy.config_held.is_some()),
-        ("countersign.toml", policy.server_held.is_some()),
-    ];
+    let (waiting, last_denial) = if mock {
+        (waiting_runs(client).await?, last_denied_run(client).await?)
+    } else {
+        (waiting(client).await?, last_denial(client).await?)
+    };
     Ok(Status {
+        mock,
         ready: code == 200 && health.status == "ready",
         degraded: health.degraded,
         stopped: health.stopped,
@@ -258,17 +291,23 @@ async fn ask(context: &Context, client: &Client, findings: Option<Findings>) -> 
             .to_owned(),
         url: own.as_ref().map(|own| own.url.clone()),
         started_at_ms: own.map(|own| UnixMillis::new(own.started_at_ms)),
-        isolation: policy.isolation,
-        waiting: waiting(client).await?,
-        running: running(client).await?,
-        last_denial: last_denial(client).await?,
-        held_changes: held
-            .iter()
-            .filter(|(_, is_held)| *is_held)
-            .map(|(file, _)| *file)
-            .collect(),
+        held_changes: policy.as_ref().map(held_changes),
+        isolation: policy.map(|policy| policy.isolation),
+        waiting,
+        running: runs(client, "running").await?,
+        last_denial: last_denial.map(LastDenial::of),
         findings,
     })
+}
+
+fn held_changes(policy: &EffectiveBody) -> Vec<&'static str> {
+    let held = [
+        ("exec-approvals.json", policy.document.held.is_some()),
+        ("openclaw.json", policy.config_held.is_some()),
+        ("countersign.toml", policy.server_held.is_some()),
+    ];
+    let held = held.into_iter().filter(|(_, is_held)| *is_held);
+    held.map(|(file, _)| file).collect()
 }
 
 async fn waiting(client: &Client) -> Result<Counted, Failure> {
@@ -282,13 +321,18 @@ async fn waiting(client: &Client) -> Result<Counted, Failure> {
     Ok(Counted::of(&items, |item| item.created_at_ms))
 }
 
-async fn running(client: &Client) -> Result<Counted, Failure> {
-    let query: Query = vec![("status", "running".to_owned())];
+/// The same where there is no list of questions: a run of a mock waits for the time of its script.
+async fn waiting_runs(client: &Client) -> Result<Counted, Failure> {
+    runs(client, "approval-pending").await
+}
+
+async fn runs(client: &Client, status: &str) -> Result<Counted, Failure> {
+    let query: Query = vec![("status", status.to_owned())];
     let items: Vec<RunBody> = client.list(&["v1", "runs"], &query, MOST_COUNTED + 1).await?;
     Ok(Counted::of(&items, |item| item.created_at_ms))
 }
 
-async fn last_denial(client: &Client) -> Result<Option<LastDenial>, Failure> {
+async fn last_denial(client: &Client) -> Result<Option<RunBody>, Failure> {
     // The list of runs is in the order in which they were asked for; a question of long ago may be denied last.
     let query: Query = vec![
         ("types", "exec.denied".to_owned()),
@@ -303,21 +347,17 @@ async fn last_denial(client: &Client) -> Result<Option<LastDenial>, Failure> {
         },
         None => None,
     };
-    let run = if run.is_some() {
-        run
-    } else {
+    match run {
+        Some(run) => Ok(Some(run)),
         // Events are kept for less time than runs.
-        let query: Query = vec![("status", "denied".to_owned())];
-        let runs: Vec<RunBody> = client.list(&["v1", "runs"], &query, MOST_COUNTED).await?;
-        runs.into_iter().max_by_key(ended)
-    };
-    Ok(run.map(|run| LastDenial {
-        at_ms: ended(&run),
-        run_id: run.run_id,
-        agent_id: run.agent_id,
-        reason: run.reason,
-        display_text: run.display_text,
-    }))
+        None => last_denied_run(client).await,
+    }
+}
+
+async fn last_denied_run(client: &Client) -> Result<Option<RunBody>, Failure> {
+    let query: Query = vec![("status", "denied".to_owned())];
+    let runs: Vec<RunBody> = client.list(&["v1", "runs"], &query, MOST_COUNTED).await?;
+    Ok(runs.into_iter().max_by_key(ended))
 }
 
 /// What is needed of the event of a denial.
@@ -374,7 +414,8 @@ fn table(status: &Status, now: UnixMillis) -> Table {
         .url
         .as_deref()
         .map_or_else(String::new, |url| format!(" at {url}"));
-    table.fact("server", &format!("countersign {}{place}", status.version));
+    let kind = if status.mock { "a mock of " } else { "" };
+    table.fact("server", &format!("{kind}countersign {}{place}", status.version));
     let state = [
         (true, if status.ready { "ready" } else { "not ready" }),
         (status.degraded, "degraded"),
@@ -391,7 +432,10 @@ fn table(status: &Status, now: UnixMillis) -> Table {
         "up for",
         status.started_at_ms.map(|started| rough(now.since(started))),
     );
-    table.each("level", [&status.isolation]);
+    table.each("level", &status.isolation);
+    if status.mock {
+        table.fact("level", MOCK_LEVEL);
+    }
     table.fact("waiting", &status.waiting.in_words(now));
     table.fact("running", &status.running.in_words(now));
     table.fact(
@@ -401,8 +445,10 @@ fn table(status: &Status, now: UnixMillis) -> Table {
             .as_ref()
             .map_or_else(|| "none".to_owned(), |denial| denial.in_words(now)),
     );
-    let held = status.held_changes.join(", ");
-    table.fact("held changes", if held.is_empty() { "none" } else { &held });
+    if let Some(held) = &status.held_changes {
+        let held = held.join(", ");
+        table.fact("held changes", if held.is_empty() { "none" } else { &held });
+    }
     if let Some(findings) = &status.findings {
         table.fact("findings", &findings.in_words());
     }
@@ -425,6 +471,16 @@ fn finding_lines(status: &Status, console: Console) -> Vec<String> {
 }
 
 impl LastDenial {
+    fn of(run: RunBody) -> Self {
+        Self {
+            at_ms: ended(&run),
+            run_id: run.run_id,
+            agent_id: run.agent_id,
+            reason: run.reason,
+            display_text: run.display_text,
+        }
+    }
+
     fn in_words(&self, now: UnixMillis) -> String {
         let reason = self
             .reason
@@ -462,10 +518,14 @@ impl Findings {
 /// The commands that look closer at what is not as it should be.
 fn hints(status: &Status) -> Vec<String> {
     let mut hints = Vec::new();
+    if status.mock {
+        // Its script answers the questions, and doctor looks at servers.
+        return hints;
+    }
     if status.waiting.count > 0 {
         hints.push("countersign approvals list".to_owned());
     }
-    if !status.held_changes.is_empty() {
+    if status.held_changes.as_ref().is_some_and(|held| !held.is_empty()) {
         hints.push("countersign policy diff".to_owned());
     }
     let is_wrong = status
@@ -484,6 +544,7 @@ mod tests {
 
     fn status() -> Status {
         Status {
+            mock: false,
             ready: true,
             degraded: false,
             stopped: false,
@@ -491,7 +552,7 @@ mod tests {
             version: "0.1.0".to_owned(),
             url: Some("http://127.0.0.1:18790".to_owned()),
             started_at_ms: Some(UnixMillis::new(0)),
-            isolation: countersign_domain::Isolation::Confined.into(),
+            isolation: Some(countersign_domain::Isolation::Confined.into()),
             waiting: Counted {
                 count: 2,
                 more: false,
@@ -509,7 +570,7 @@ mod tests {
                 reason: Some(countersign_domain::Reason::Denylist.into()),
                 display_text: format!("rm -rf {}", "x".repeat(100)),
             }),
-            held_changes: vec!["openclaw.json"],
+            held_changes: Some(vec!["openclaw.json"]),
             findings: Some(Findings {
                 errors: 1,
                 warnings: 2,
@@ -560,5 +621,26 @@ mod tests {
                 "countersign doctor"
             ]
         );
+    }
+
+    #[test]
+    fn a_mock_says_that_it_is_one() {
+        let mock = Status {
+            mock: true,
+            isolation: None,
+            held_changes: None,
+            findings: None,
+            ..status()
+        };
+        insta::assert_snapshot!(table(&mock, UnixMillis::new(11_520_000)).lines().join("\n"), @r"
+        server       a mock of countersign 0.1.0 at http://127.0.0.1:18790
+        state        ready
+        up for       3 h 12 min
+        level        none: a script answers, and nothing runs
+        waiting      2, the oldest for 4 min
+        running      none
+        last denial  3 min ago, build (denylist): rm -rf xxxxxxxxxxxxxxxxxxxxxx…
+        ");
+        assert_eq!(hints(&mock), [""; 0]);
     }
 }

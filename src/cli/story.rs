@@ -162,7 +162,9 @@ impl Story {
 impl Line {
     fn text(&self) -> String {
         let last = self.parts.len().saturating_sub(1);
-        let alone = self.parts.len() <= 2;
+        // What is there of a run may be nothing but what repeats an event before it: then the first of that says how it went.
+        let repeats = |(weight, _): &(Weight, String)| *weight == Weight::Repeats;
+        let only_repeats = !self.begins && self.parts.get(1..).unwrap_or_default().iter().all(repeats);
         let shown = self
             .parts
             .iter()
@@ -170,7 +172,7 @@ impl Line {
             .filter(|(index, (weight, _))| match weight {
                 Weight::Full => true,
                 Weight::Passing => *index == last,
-                Weight::Repeats => alone && *index == last && !self.begins,
+                Weight::Repeats => only_repeats && *index == last.min(1),
             });
         let texts: Vec<&str> = shown.map(|(_, (_, text))| text.as_str()).collect();
         texts.join(ARROW)
@@ -293,6 +295,31 @@ mod tests {
         called.call(RUN.to_owned(), "build", "npm run build --token abcdef0123");
         let line = called.told(&events[5..]).concat();
         assert!(line.ends_with("build: npm run build --token \u{27e8}secret of 10 characters\u{27e9} \u{2192} exit 1 in 267 ms"), "{line}");
+    }
+
+    #[test]
+    fn a_run_of_which_only_the_end_is_told_has_its_end() {
+        let event = |kind: &str, members: Value| {
+            let mut event = json!({"type": kind, "ts": 0, "runId": RUN, "agentId": "build"});
+            let own = members.as_object().expect("members").clone();
+            event.as_object_mut().expect("an object").extend(own);
+            event
+        };
+        let events = [
+            event(
+                "exec.denied",
+                json!({"reason": "user-denied", "detail": "use staging"}),
+            ),
+            event("system.event", json!({"text": "Exec denied"})),
+        ];
+        let mut story = Story::new(UnixMillis::new(0), false);
+        story.call(RUN.to_owned(), "build", "git push");
+        let lines = story.told(&events);
+        assert_eq!(lines.len(), 1, "{lines:#?}");
+        assert_eq!(
+            without_time(&lines[0]),
+            "build: git push \u{2192} denied: user-denied (use staging)"
+        );
     }
 
     #[test]

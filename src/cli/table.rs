@@ -84,8 +84,13 @@ impl Table {
             column == 0 || cells.any(|cell| !is_plain(column, cell))
         };
         let kept: Vec<bool> = (0..self.header.len()).map(says).collect();
+        self.with_columns(&kept)
+    }
+
+    /// The same with these of its columns alone.
+    fn with_columns(&self, kept: &[bool]) -> Self {
         let of = |row: &Vec<String>| -> Vec<String> {
-            let cells = row.iter().zip(&kept).filter(|(_, kept)| **kept);
+            let cells = row.iter().zip(kept).filter(|(_, kept)| **kept);
             cells.map(|(cell, _)| cell.clone()).collect()
         };
         Self {
@@ -140,14 +145,31 @@ impl Table {
 
     /// The lines for a terminal of so many columns, which would break longer ones, in colours. The last column, mostly the command,
     /// gives way first, down to [`LAST_KEEPS`]; then the widest of the others. The first one, which names the row, is never cut.
-    /// Facts, which have no header, are whole.
+    /// Where even that leaves no room, columns are left out rather than shown in bits. Facts, which have no header, are whole.
     pub(crate) fn lines_for(&self, columns: Option<usize>, paint: Paint<'_>) -> Vec<String> {
-        let columns = columns.filter(|_| !self.header.is_empty());
-        let widths = match columns {
-            Some(most) => fitting(self.widths(), &self.kept_columns(), most),
-            None => self.widths(),
+        let Some(most) = columns.filter(|_| !self.header.is_empty()) else {
+            return self.drawn(&self.widths(), None, paint);
         };
-        self.drawn(&widths, columns, paint)
+        let widest = self.widths();
+        let widths = fitting(widest.clone(), &self.kept_columns(), most);
+        match self
+            .least_needed()
+            .filter(|_| says_little(&widths, &widest, most))
+        {
+            Some(least) => {
+                let others: Vec<bool> = (0..self.header.len()).map(|column| column != least).collect();
+                self.with_columns(&others).lines_for(Some(most), paint)
+            }
+            None => self.drawn(&widths, Some(most), paint),
+        }
+    }
+
+    /// The column that is missed least: the last but one of those that are not kept. The first names the row, and the last
+    /// says most of it.
+    fn least_needed(&self) -> Option<usize> {
+        let last = self.header.len().checked_sub(1)?;
+        let kept = self.kept_columns();
+        (1..last).rfind(|column| kept.get(*column) == Some(&false))
     }
 
     /// The lines with all of each cell, whatever the terminal has room for.
@@ -244,6 +266,13 @@ fn fitting(mut widths: Vec<usize>, kept: &[bool], most: usize) -> Vec<usize> {
             Some(_) | None => return widths,
         }
     }
+}
+
+/// Whether columns that could be as wide as `widest` do not fit, or leave bits of the last one.
+fn says_little(widths: &[usize], widest: &[usize], most: usize) -> bool {
+    let total = widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1);
+    let last = widths.last().zip(widest.last());
+    total > most || last.is_some_and(|(width, widest)| *width < KEEPS.min(*widest))
 }
 
 /// A row as it is drawn.
@@ -357,6 +386,24 @@ mod tests {
             ]
         );
         assert_eq!(within(200), table.lines());
+        // A column less says more than bits of all.
+        let mut wide =
+            Table::new(&["RUN", "CREATED", "STATUS", "CODE", "AGENT", "COMMAND"]).keeping("STATUS");
+        wide.row([
+            "030ae5a1",
+            "12 min ago",
+            "completed",
+            "0",
+            "main",
+            "cargo test --workspace",
+        ]);
+        assert_eq!(
+            wide.lines_for(Some(40), &unpainted),
+            [
+                "RUN       STATUS     COMMAND",
+                "030ae5a1  completed  cargo test --works…"
+            ]
+        );
         // What a person answers for is whole.
         let mut facts = Table::without_header();
         facts.fact("command", &"x".repeat(200));

@@ -1,6 +1,6 @@
 //! `countersign token`: who may talk to the server, and what they may do.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
@@ -23,11 +23,11 @@ use super::{
     console::Format,
     context::Context,
     discover::{self, Role},
-    duration::parse_duration,
     exit::ExitStatus,
     failure::Failure,
     ids,
     layout::Listing,
+    moment::{End, parse_end},
     table::Table,
     value,
 };
@@ -124,9 +124,9 @@ pub(crate) struct CreateArgs {
     /// Put it into this group of approvers; may be repeated
     #[arg(long = "group", value_name = "GROUP")]
     groups: Vec<String>,
-    /// Let it end after this time
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
-    expires: Option<Duration>,
+    /// Let it end after so long (2h, 7d), or at this date or time (2026-11-23, 2026-11-23T09:00:00Z)
+    #[arg(long, value_name = "TIME", value_parser = parse_end)]
+    expires: Option<End>,
 }
 
 pub(crate) async fn run(context: &Context, command: TokenCommand) -> Result<ExitStatus, Failure> {
@@ -212,7 +212,7 @@ async fn create(context: &Context, client: &Client, args: CreateArgs) -> Result<
         body.insert("groups".to_owned(), json!(args.groups));
     }
     if let Some(expires) = args.expires {
-        body.insert("expiresAtMs".to_owned(), json!(context.clock.now() + expires));
+        body.insert("expiresAtMs".to_owned(), json!(expires.at(context.clock.now())));
     }
     let token: Value = client.post(&["v1", "tokens"], &Value::Object(body)).await?;
     if context.console.format() == Format::Json {
@@ -356,7 +356,7 @@ async fn offer(context: &Context, args: &CreateArgs, owner: &Owner) -> Result<()
         scopes: args.scopes.iter().copied().collect(),
         agents: (!args.agents.is_empty()).then(|| args.agents.iter().cloned().collect()),
         groups: args.groups.iter().cloned().collect(),
-        expires_at: args.expires.map(|expires| context.clock.now() + expires),
+        expires_at: args.expires.map(|expires| expires.at(context.clock.now())),
     };
     let (of, offers) = (state_dir.countersign(), state_dir.token_offers());
     let secret = offers::offer(&of, &offers, request, owner, &SystemIds).map_err(|error| of_offer(&error))?;

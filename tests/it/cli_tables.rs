@@ -337,6 +337,10 @@ async fn a_token_is_made_and_revoked_with_what_it_means_said() {
         .await;
     assert_eq!(made.code, Some(0), "{made:?}");
     made.complains("ci: exec, for agent build alone");
+    let until = ["--expires", "2999-01-01T00:00:00Z", "--json"];
+    let dated = [&["token", "create", "dated", "--scope", "read"][..], &until].concat();
+    let dated = document(&server.cli(&dated).await);
+    assert_eq!(dated["expiresAtMs"], 32_472_144_000_000_i64, "{dated}");
     for (scope, more) in [("exec,approve", &[][..]), ("admin", &["--agent", "build"])] {
         let words = [&["token", "create", "x", "--scope", scope][..], more].concat();
         let conflict = server.cli(&words).await;

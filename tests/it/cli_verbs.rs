@@ -485,8 +485,14 @@ async fn an_answer_that_says_no_is_a_problem_under_json() {
     assert_eq!(denied.code, Some(77), "{denied:?}");
     let run: Value = serde_json::from_str(&denied.stdout).expect("a run");
     assert_eq!(run["status"], "denied");
-    let last = denied.stderr.lines().last().expect("a line");
-    let problem: Value = serde_json::from_str(last).expect("a problem");
+    // Standard error is JSON, too: first what waits, with its links.
+    let lines = denied.stderr.lines().map(serde_json::from_str);
+    let lines: Vec<Value> = lines.collect::<Result<_, _>>().expect("a document a line");
+    let [waiting, problem] = &lines[..] else {
+        panic!("{denied:?}");
+    };
+    assert_eq!(waiting["approvalId"], pending[0]["id"], "{denied:?}");
+    assert!(waiting.text("approvalUrl").contains("/a/"), "{denied:?}");
     assert_eq!(problem["code"], "exec-denied", "{denied:?}");
     for member in ["type", "title", "instance"] {
         assert!(!problem.text(member).is_empty(), "{denied:?}");
@@ -861,6 +867,7 @@ async fn programs_get_errors_as_problem_documents() {
     assert_has!(problem, { "code": "not-found", "status": 404, "instance": "/v1/runs/0000aaaa" });
     for arguments in [
         &["runs", "shwo", "--json"][..],
+        &["runs", "--json"],
         &["--json", "exec", "--host", "moon", "--", "ls"],
     ] {
         let wrong = server.cli(arguments).await;

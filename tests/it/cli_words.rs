@@ -243,6 +243,14 @@ async fn a_wrong_word_is_a_wrong_call() {
             "hint: countersign runs list --help\n",
         ),
         ("runs lst", "hint: countersign "),
+        (
+            "allowlist add /bin/ls --expires tomorrow",
+            "expected how long from now (10m, 2h, 7d), a date such as 2026-11-23",
+        ),
+        (
+            "policy backtest --since yesterday",
+            "expected how long ago (30s, 10m, 2h, 7d), a date such as 2026-11-23",
+        ),
     ] {
         let words: Vec<&str> = line.split(' ').collect();
         let done = server.cli(&words).await;

@@ -315,6 +315,17 @@ async fn what_has_a_successor_works_and_says_so() {
         let stored = agent.read(&format!("/v1/runs/{}", run.text("runId"))).await;
         assert_eq!(stored["timeoutMs"], 5000, "{stored}");
     }
+    // A poll, too.
+    let background = agent
+        .accepted(json!({ "argv": ["/bin/true"], "background": true }))
+        .await;
+    let session = background.text("sessionId");
+    for (member, is_old) in [("timeoutMs", false), ("timeout", true)] {
+        let poll = json!({ "action": "poll", "sessionId": session, member: 20 });
+        let polled = agent.post("/v1/process", poll).await;
+        assert_eq!(polled.headers.contains_key("deprecation"), is_old, "{member}");
+        polled.expect(200);
+    }
     // The old members are sent beside the new ones.
     let operator = server.operator();
     let events = operator.read("/v1/events?after=0").await;

@@ -284,6 +284,56 @@ fn the_command_line_takes_a_mock_for_a_server() {
     let denied = mock.cli(&["exec", "--", "git", "push"]);
     assert_eq!(denied.code, Some(77), "{denied:?}");
     denied.complains("use staging");
+
+    // Its lists take what those of a server take.
+    let runs = mock.cli(&["runs", "list", "-o", "name", "--since", "1h"]);
+    assert_eq!((runs.code, runs.stdout.lines().count()), (Some(0), 2), "{runs:?}");
+    let short = runs.stdout.trim().rsplit('\n').next().expect("a run").to_owned();
+    let shown = mock.cli(&["runs", "show", &short[short.len() - 8..]]);
+    assert_eq!(shown.code, Some(0), "{shown:?}");
+    shown.says("make");
+    for times in [&["--until", "1h"][..], &["--since", "2999-01-01T00:00:00Z"]] {
+        for list in [&["runs", "list"][..], &["events"]] {
+            let none = mock.cli(&[list, &["-o", "name"], times].concat());
+            assert_eq!(
+                (none.code, none.stdout.as_str()),
+                (Some(0), ""),
+                "{list:?}: {none:?}"
+            );
+        }
+    }
+    let newest = mock.cli(&["events", "-o", "name", "--limit", "2"]);
+    let all = mock.cli(&["events", "-o", "name", "--oldest-first"]);
+    let mut last: Vec<&str> = all.stdout.lines().rev().take(2).collect();
+    last.sort_unstable();
+    let mut first: Vec<&str> = newest.stdout.lines().collect();
+    first.sort_unstable();
+    assert_eq!(first, last, "{newest:?} {all:?}");
+}
+
+#[test]
+fn the_status_of_a_mock_is_what_a_mock_has() {
+    let mock = Mock::playing(&json!([
+        {"command": "git*", "answer": "deny", "afterMs": 0, "reason": "use staging"},
+        {"answer": "allow", "afterMs": 3_600_000},
+    ]));
+    assert_eq!(mock.cli(&["exec", "--", "git", "push"]).code, Some(77));
+    assert_eq!(mock.cli(&["exec", "--no-wait", "--", "make"]).code, Some(75));
+    let status = mock.cli(&["status"]);
+    assert_eq!(status.code, Some(0), "{status:?}");
+    for part in [
+        "a mock of countersign ",
+        "\nstate        ready\n",
+        "nothing runs\n",
+        "\nwaiting      1, the oldest for ",
+        "main (user-denied): git push\n",
+    ] {
+        status.says(part);
+    }
+    let status = mock.cli(&["status", "--json"]);
+    let document: Value = serde_json::from_str(&status.stdout).expect("JSON");
+    assert_has!(document, { "mock": true, "ready": true, "waiting/count": 1 });
+    assert_eq!(document.get("isolation"), None);
 }
 
 #[test]

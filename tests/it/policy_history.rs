@@ -537,4 +537,11 @@ async fn a_trial_that_cannot_be_one_is_refused_with_the_reason() {
         .post("/v1/policy/backtest", json!({ "limit": 1 }))
         .await
         .expect(200);
+    // A time in either form.
+    for since in [json!(1), json!("2026-01-01T00:00:00Z")] {
+        operator
+            .post("/v1/policy/backtest", json!({ "sinceMs": since }))
+            .await
+            .expect(200);
+    }
 }

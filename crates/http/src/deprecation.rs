@@ -15,6 +15,8 @@ const DEPRECATION: HeaderName = HeaderName::from_static("deprecation");
 pub(crate) enum Deprecated {
     /// `timeout` or `timeoutSeconds` of a call; `timeoutMs` is the successor.
     TimeoutInSeconds,
+    /// `timeout` of a poll of the process tool; `timeoutMs` is the successor.
+    TimeoutOfPoll,
     /// A stream that does not say whether a person answers where it is read.
     UndeclaredApprover,
 }
@@ -25,6 +27,8 @@ impl Deprecated {
         match self {
             // 2026-11-28
             Self::TimeoutInSeconds => "@1795824000",
+            // 2026-11-29
+            Self::TimeoutOfPoll => "@1795910400",
             // 2026-11-24
             Self::UndeclaredApprover => "@1795478400",
         }

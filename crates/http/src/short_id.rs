@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use countersign_domain::{ApprovalId, EntryId, IdPart, Principal, RunId, TokenId};
+use countersign_domain::{ApprovalId, EntryId, IdPart, Principal, RunId, SignInId, TokenId};
 use countersign_ledger::Page;
 
 use countersign_wire::problem::NodeCandidate;
@@ -67,6 +67,26 @@ pub(crate) async fn token(state: &AppState, id: TokenId) -> Result<TokenId, Prob
             Some(_) | None => return one(found, id),
         }
     }
+}
+
+/// The sign-in that the path names.
+pub(crate) async fn sign_in(state: &AppState, id: SignInId) -> Result<SignInId, Problem> {
+    let Some(part) = IdPart::of(id.as_str()) else {
+        return Ok(id);
+    };
+    let signed_in = state.tokens().sign_ins().await?;
+    let ids = signed_in.into_iter().map(|(sign_in, _)| sign_in.id);
+    one(ids.filter(|known| part.is_of(known.as_str())).collect(), id)
+}
+
+/// The pairing request that the path names.
+pub(crate) async fn pairing(state: &AppState, id: String) -> Result<String, Problem> {
+    let Some(part) = IdPart::of(&id) else {
+        return Ok(id);
+    };
+    let waiting = state.bridge().pairings().await?;
+    let ids = waiting.into_iter().map(|request| request.request_id);
+    one(ids.filter(|known| part.is_of(known)).collect(), id)
 }
 
 /// The entry or deny rule that the path names, among these.

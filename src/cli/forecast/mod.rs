@@ -11,7 +11,6 @@ mod transcripts;
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     path::{Path, PathBuf},
-    time::Duration,
 };
 
 use serde_json::{Value, json};
@@ -33,8 +32,14 @@ use countersign_sys::{
 use countersign_wire::forecast::{ForecastBody, ForecastEntry, ForecastReason, ForecastSet};
 
 use super::{
-    candidates, console::Format, context::Context, duration::parse_duration, exit::ExitStatus,
-    failure::Failure, init::InitPreset, moment, policy_replay, value,
+    candidates,
+    console::Format,
+    context::Context,
+    exit::ExitStatus,
+    failure::Failure,
+    init::InitPreset,
+    moment::{self, Moment, parse_moment},
+    policy_replay, value,
 };
 
 use entries::Question;
@@ -73,9 +78,9 @@ pub(crate) struct ForecastArgs {
     /// claude-code, codex, gemini, openclaw or a file; all four agents unless given; may be repeated
     #[arg(long, value_name = "AGENT|FILE")]
     from: Vec<Source>,
-    /// Only commands of the last …
-    #[arg(long, value_name = "DURATION", default_value = "7d", value_parser = parse_duration)]
-    since: Duration,
+    /// Only commands from then on: so long ago (2h, 7d), a date, or a time (2026-11-23T09:00:00Z)
+    #[arg(long, value_name = "TIME", default_value = "7d", value_parser = parse_moment)]
+    since: Moment,
     /// Under the policy of this preset of `init`, whatever the state directory has
     #[arg(long, value_enum)]
     preset: Option<InitPreset>,
@@ -159,7 +164,7 @@ pub(crate) fn run(context: &Context, args: ForecastArgs) -> Result<ExitStatus, F
     } = args;
     let place = save.then(|| place_to_save(context)).transpose()?;
     let (mut candidate, preset) = policy_replay::forecast_policy(context, preset)?;
-    let start = UnixMillis::new(0) + context.clock.now().since(UnixMillis::new(0) + since);
+    let start = since.at(context.clock.now()).max(UnixMillis::new(0));
     let sources = if from.is_empty() { Source::all() } else { from };
     let workspace = candidate
         .gateway_workspace(&agent)

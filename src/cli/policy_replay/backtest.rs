@@ -1,11 +1,11 @@
 //! `countersign policy backtest`: the runs of the record, judged anew.
 
-use std::{collections::HashMap, time::Duration};
+use std::collections::HashMap;
 
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
-use countersign_domain::{AgentId, Ask, Security, UnixMillis};
+use countersign_domain::{AgentId, Ask, Security};
 use countersign_trials::record::{self, Backtest, Compared, LeftOut};
 use countersign_wire::{page::Page, policy::EffectiveBody, run::RunBody, words};
 
@@ -16,9 +16,9 @@ use crate::cli::{
     client::{Client, Query},
     console::{Format, Tone},
     context::Context,
-    duration::parse_duration,
     exit::ExitStatus,
     failure::Failure,
+    moment::{Moment, parse_moment},
     table::Table,
     value,
 };
@@ -57,9 +57,9 @@ pub(crate) struct BacktestArgs {
     /// Only this agent's runs
     #[arg(long, value_name = "ID", add = candidates::agents())]
     agent: Option<AgentId>,
-    /// Only runs of the last …
-    #[arg(long, value_name = "DURATION", default_value = "7d", value_parser = parse_duration)]
-    since: Duration,
+    /// Only runs from then on: so long ago (2h, 7d), a date, or a time (2026-11-23T09:00:00Z)
+    #[arg(long, value_name = "TIME", default_value = "7d", value_parser = parse_moment)]
+    since: Moment,
     /// At most this many runs, the newest first
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     limit: u64,
@@ -82,7 +82,7 @@ pub(crate) async fn run(
     } = args;
     let candidate = candidate.load(context)?;
     let begun = context.clock.now();
-    let mut query: Query = vec![("since", start_of(begun, since))];
+    let mut query: Query = vec![("since", since.at(begun).get().max(0).to_string())];
     query.extend(agent.map(|agent| ("agentId", agent.to_string())));
     let mut in_force = InForce::new(client);
     let mut backtest = Backtest::default();
@@ -118,11 +118,6 @@ pub(crate) async fn run(
     } else {
         ExitStatus::SUCCESS
     })
-}
-
-fn start_of(now: UnixMillis, since: Duration) -> String {
-    let millis = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
-    now.get().saturating_sub(millis).max(0).to_string()
 }
 
 /// What the server lets run that nobody answers for, asked once for each agent.

@@ -16,6 +16,7 @@ use crate::links::Links;
 pub(super) struct PlayedEvent {
     pub(super) seq: u64,
     pub(super) kind: &'static str,
+    pub(super) at: UnixMillis,
     pub(super) run: RunId,
     agent: AgentId,
     session: SessionKey,
@@ -116,6 +117,7 @@ pub(super) fn event(
     PlayedEvent {
         seq,
         kind,
+        at: now,
         run: run.id.clone(),
         agent: run.agent.clone(),
         session: run.session.clone(),

@@ -15,14 +15,15 @@ use axum::{
     routing::{get, post},
 };
 use futures_util::{StreamExt as _, stream};
-use serde_json::json;
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use countersign_domain::{ApprovalId, OutputStream, RunId, Scope, TokenId};
+use countersign_domain::{ApprovalId, Host, OutputStream, RunId, Scope, TokenId, UnixMillis};
 use countersign_engine::EndsWithCaller;
 use countersign_runner::output::spool;
 use countersign_wire::{
+    approval::ApprovalView,
     frames::FramesBody,
     health::{CheckBody, Checks, ReadinessBody},
     me::MeBody,
@@ -40,14 +41,17 @@ use super::{
 use crate::{
     accept::Accepted,
     bearer,
-    extract::{AtPath, BodyLimit, EmptyBody, IdempotencyHeader, Parameters, QueryForm, QueryOf, RawJson},
+    extract::{
+        AtPath, BodyLimit, EmptyBody, IdempotencyHeader, Moment, Parameters, QueryForm, QueryOf, RawJson,
+    },
     film,
-    list::{ListName, PageQuery},
+    list::{ListName, Order, PageQuery},
     problem::{Code, Problem},
     reply::JsonReply,
     routes::{
-        ExecBody, ExecQuery, FramesQuery, ListedRun, OutputQuery, WaitQuery, error_catalogue, health,
-        in_list, last_event_id, output_of_frames, recording_of_frames, statuses_named, version, with_output,
+        ExecBody, ExecQuery, FramesQuery, ListedRun, OutputQuery, WaitQuery, brief_event, error_catalogue,
+        health, in_list, last_event_id, output_of_frames, recording_of_frames, statuses_named, version,
+        with_output,
     },
     sse,
 };
@@ -220,6 +224,10 @@ struct RunsQuery {
     status: Option<String>,
     agent: Option<countersign_domain::AgentId>,
     session: Option<countersign_domain::SessionKey>,
+    host: Option<Host>,
+    since: Option<Moment>,
+    until: Option<Moment>,
+    text: Option<String>,
     page: PageQuery,
 }
 
@@ -229,6 +237,10 @@ impl QueryForm for RunsQuery {
             status: parameters.text("status")?,
             agent: parameters.value("agentId")?,
             session: parameters.value("sessionKey")?,
+            host: parameters.value("host")?,
+            since: parameters.value("since")?,
+            until: parameters.value("until")?,
+            text: parameters.text("q")?,
             page: PageQuery::read(parameters)?,
         })
     }
@@ -242,6 +254,10 @@ async fn runs(
         status,
         agent,
         session,
+        host,
+        since,
+        until,
+        text,
         page,
     } = query;
     let statuses = status.as_deref().map(statuses_named).transpose()?;
@@ -252,6 +268,11 @@ async fn runs(
             .is_none_or(|statuses| statuses.contains(&run.status))
             && agent.as_ref().is_none_or(|agent| *agent == run.agent)
             && session.as_ref().is_none_or(|session| *session == run.session)
+            && host.is_none_or(|host| host == run.host)
+            && is_within(run.created_at, since, until)
+            && text
+                .as_ref()
+                .is_none_or(|text| run.command.to_short_text().contains(text.as_str()))
     });
     let view = page.view;
     page.cut(
@@ -261,6 +282,11 @@ async fn runs(
         |played| in_list(played.run, view),
     )
     .map(JsonReply)
+}
+
+/// Whether that was then: at `since` or later, and before `until`.
+fn is_within(at: UnixMillis, since: Option<Moment>, until: Option<Moment>) -> bool {
+    since.is_none_or(|since| at >= since.into()) && until.is_none_or(|until| at < until.into())
 }
 
 async fn run(
@@ -434,8 +460,12 @@ fn pieces_of(frames: &Bytes, after: u64, only: Option<OutputStream>) -> Vec<Piec
 struct EventsQuery {
     wanted: Wanted,
     after: Option<u64>,
+    since: Option<Moment>,
+    until: Option<Moment>,
+    order: Option<Order>,
     cursor: Option<u64>,
     limit: Option<usize>,
+    view: Option<ApprovalView>,
 }
 
 impl QueryForm for EventsQuery {
@@ -456,8 +486,12 @@ impl QueryForm for EventsQuery {
                 run: parameters.value("runId")?,
             },
             after: parameters.value("after")?,
+            since: parameters.value("since")?,
+            until: parameters.value("until")?,
+            order: parameters.value("order")?,
             cursor: parameters.value("cursor")?,
             limit: parameters.value("limit")?,
+            view: parameters.value("view")?,
         })
     }
 }
@@ -467,31 +501,23 @@ async fn events(
     QueryOf(query): QueryOf<EventsQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let EventsQuery {
-        wanted,
-        after,
-        cursor,
-        limit,
-    } = query;
     let known = if headers.contains_key("last-event-id") {
         Some(last_event_id(&headers)?)
     } else {
-        after
+        query.after
     };
     let accepted = Accepted::of(&headers);
     if !accepted.names("text/event-stream") && accepted.names("application/json") {
-        let limit = limit.unwrap_or(50).clamp(1, MAX_PAGE);
-        let mut found = play.events_after(cursor.or(known).unwrap_or(0), &wanted, limit + 1);
-        let is_more = found.len() > limit;
-        found.truncate(limit);
-        let next_cursor = found
-            .last()
-            .filter(|_| is_more)
-            .map(|event| event.seq.to_string());
-        let items = found.into_iter().map(|event| event.data).collect();
-        return Ok(JsonReply(Page { items, next_cursor }).into_response());
+        return Ok(JsonReply(page_of_events(&play, query, known)).into_response());
     }
-    let seq = known.unwrap_or_else(|| play.newest_event());
+    // A stream begins with the first event since then.
+    let since = query.since.map(|since| {
+        let all = play.events_after(0, &Wanted::default(), usize::MAX);
+        let before = all.iter().rfind(|event| event.at < since.into());
+        before.map_or(0, |event| event.seq)
+    });
+    let seq = known.or(since).unwrap_or_else(|| play.newest_event());
+    let wanted = query.wanted;
     Ok(streaming(stream_of(Listening {
         changes: play.changes(),
         heartbeat: sse::heartbeat(),
@@ -501,6 +527,52 @@ async fn events(
         is_cut: false,
         ready: Vec::new(),
     })))
+}
+
+fn page_of_events(play: &Play, query: EventsQuery, known: Option<u64>) -> Page<Value> {
+    let EventsQuery {
+        wanted,
+        after: _,
+        since,
+        until,
+        order,
+        cursor,
+        limit,
+        view,
+    } = query;
+    let is_newest = order == Some(Order::Newest);
+    let after = known.unwrap_or(0);
+    // A mock keeps few events, so the page is cut out of all of them.
+    let mut found = match cursor.filter(|_| !is_newest) {
+        Some(cursor) => play.events_after(cursor, &wanted, usize::MAX),
+        None => play.events_after(after, &wanted, usize::MAX),
+    };
+    found.retain(|event| is_within(event.at, since, until));
+    if is_newest {
+        found.retain(|event| cursor.is_none_or(|before| event.seq < before));
+        found.reverse();
+    }
+    let limit = limit.unwrap_or(50).clamp(1, MAX_PAGE);
+    let is_more = found.len() > limit;
+    found.truncate(limit);
+    let next_cursor = found
+        .last()
+        .filter(|_| is_more)
+        .map(|event| event.seq.to_string());
+    let shown = |event: PlayedEvent| match view.unwrap_or_default() {
+        ApprovalView::Full => event.data,
+        ApprovalView::Brief => {
+            let mut brief = brief_event(event.data);
+            if let Some(members) = brief.as_object_mut() {
+                members.insert("mock".to_owned(), Value::Bool(true));
+            }
+            brief
+        }
+    };
+    Page {
+        items: found.into_iter().map(shown).collect(),
+        next_cursor,
+    }
 }
 
 /// A client that follows events.

@@ -215,8 +215,16 @@ async fn page(
 
 /// What a list shows of an event. What is no object stays as it is, for [`raw`] to refuse.
 fn brief(data: &str) -> Cow<'_, str> {
-    let Ok(Value::Object(mut members)) = serde_json::from_str(data) else {
-        return Cow::Borrowed(data);
+    match serde_json::from_str(data) {
+        Ok(event @ Value::Object(_)) => Cow::Owned(brief_event(event).to_string()),
+        Ok(_) | Err(_) => Cow::Borrowed(data),
+    }
+}
+
+/// The same of an event that is at hand.
+pub(crate) fn brief_event(event: Value) -> Value {
+    let Value::Object(mut members) = event else {
+        return event;
     };
     let command = members.shift_remove("command");
     let reason = members.shift_remove("reason");
@@ -229,7 +237,7 @@ fn brief(data: &str) -> Cow<'_, str> {
     if let Some(Value::String(reason)) = reason {
         members.insert("reason".to_owned(), sentence::one_line(&reason).into());
     }
-    Cow::Owned(Value::Object(members).to_string())
+    Value::Object(members)
 }
 
 /// The text itself: it was written as JSON once.

@@ -39,6 +39,7 @@ mod trials;
 mod unknown;
 
 pub use audit::verification_body;
+pub(crate) use events::brief_event;
 pub(crate) use exec::{CallAnswer, ExecAnswer, ExecBody, ExecQuery, finished};
 pub(crate) use mcp::Mount as McpMount;
 pub(crate) use metrics::metrics_alone;

@@ -30,6 +30,7 @@ use crate::{
     reply::JsonReply,
     route_table::{RouteTable, routes},
     schema::Label,
+    short_id,
     state::AppState,
     web_origin::Site,
 };
@@ -179,7 +180,10 @@ async fn list(
 #[utoipa::path(
     delete, path = "/v1/sign-ins/{id}", tag = "sign-in", operation_id = "revoke_sign_in",
     params(("id" = String, Path, description = "The id of the sign-in")),
-    responses((status = NO_CONTENT, description = "It is signed out.")),
+    responses(
+        (status = NO_CONTENT, description = "It is signed out."),
+        (status = CONFLICT, description = "id-ambiguous"),
+    ),
     security(("token" = ["admin"])),
 )]
 async fn revoke(
@@ -188,6 +192,7 @@ async fn revoke(
     State(state): State<AppState>,
     _query: QueryOf<()>,
 ) -> Result<StatusCode, Problem> {
+    let id = short_id::sign_in(&state, id).await?;
     if state.tokens().revoke_sign_in(&caller.actor, &id).await? {
         Ok(StatusCode::NO_CONTENT)
     } else {

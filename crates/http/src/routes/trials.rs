@@ -36,7 +36,7 @@ use super::exec::{ExecBody, explanation_body};
 use crate::{
     admission::RequestSource,
     caller::{AgentCaller, Caller, Read},
-    extract::{JsonBody, QueryOf, not_null},
+    extract::{JsonBody, Moment, QueryOf, not_null},
     problem::{Code, Problem},
     rate_headers,
     reply::JsonReply,
@@ -190,8 +190,8 @@ struct BacktestRequest {
     agent_id: Option<AgentId>,
     /// Only runs from then on; 7 days ago unless given.
     #[serde(default, deserialize_with = "not_null")]
-    #[schema(value_type = i64, required = false)]
-    since_ms: Option<i64>,
+    #[schema(value_type = Moment, required = false)]
+    since_ms: Option<UnixMillis>,
     /// At most this many runs, the newest first; 1000 unless given.
     #[serde(default, deserialize_with = "not_null")]
     #[schema(value_type = u64, minimum = 1, maximum = 2000, required = false)]
@@ -239,7 +239,7 @@ async fn backtest(
         host: None,
         node_id: None,
         statuses: Vec::new(),
-        since: Some(since_ms.map_or(usual, UnixMillis::new)),
+        since: Some(since_ms.unwrap_or(usual)),
         until: None,
         id_part: None,
         query: None,

@@ -160,6 +160,7 @@ async fn pairings(
     responses(
         (status = OK, body = DecidedBody),
         (status = NOT_FOUND, description = "not-found: decided before, expired, or never there"),
+        (status = CONFLICT, description = "id-ambiguous"),
     ),
     security(("token" = ["admin"])),
 )]
@@ -174,6 +175,7 @@ async fn decide(
         PairingDecision::Approve => bridge::PairingDecision::Approve,
         PairingDecision::Reject => bridge::PairingDecision::Reject,
     };
+    let request = short_id::pairing(&state, request).await?;
     let decided = state
         .bridge()
         .decide_pairing(&caller.actor, &request, wanted)

@@ -22,6 +22,7 @@ use countersign_wire::{
 
 use crate::{
     caller::{AgentCaller, Exec, ReadOrOwn},
+    deprecation::DeprecationHeaders,
     extract::{AtPath, JsonBody, Parameters, ProcessSessionName, QueryForm, QueryOf},
     list::{ListName, PageQuery},
     problem::Problem,
@@ -63,13 +64,14 @@ async fn act(
     State(state): State<AppState>,
     QueryOf(()): QueryOf<()>,
     JsonBody(body): JsonBody<ProcessBody>,
-) -> Result<JsonReply<ProcessAnswer>, Problem> {
+) -> Result<(DeprecationHeaders, JsonReply<ProcessAnswer>), Problem> {
+    let deprecated = DeprecationHeaders(body.deprecated());
     let reply = state
         .engine()
         .processes()
         .call(&caller, body.into_call()?)
         .await?;
-    Ok(JsonReply(process_answer(reply)))
+    Ok((deprecated, JsonReply(process_answer(reply))))
 }
 
 /// Which sessions are wanted.

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use countersign_domain::{AgentId, TerminalSize};
 use countersign_engine::process::{Input, MAX_POLL, ProcessAction, ProcessCall};
 
-use crate::problem::Problem;
+use crate::{deprecation::Deprecated, problem::Problem};
 
 /// What is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
@@ -51,6 +51,9 @@ pub(in crate::routes) struct ProcessBody {
     /// Whose session; `main` unless given.
     agent_id: Option<AgentId>,
     /// `poll`: how long to wait in milliseconds for new output or the end; at most 30000, and 0 unless given.
+    timeout_ms: Option<u64>,
+    /// The same as `timeoutMs`.
+    #[schema(deprecated)]
     timeout: Option<u64>,
     /// `log`: the first line, counted from 0.
     offset: Option<usize>,
@@ -81,6 +84,11 @@ pub(in crate::routes) struct ProcessBody {
 }
 
 impl ProcessBody {
+    /// What of it has a successor.
+    pub(super) fn deprecated(&self) -> Option<Deprecated> {
+        self.timeout.is_some().then_some(Deprecated::TimeoutOfPoll)
+    }
+
     /// Checks that the members are those of the action.
     pub(in crate::routes) fn into_call(self) -> Result<ProcessCall, Problem> {
         self.refuse_members_of_others()?;
@@ -88,6 +96,7 @@ impl ProcessBody {
             action,
             session_id,
             agent_id,
+            timeout_ms,
             timeout,
             offset,
             limit,
@@ -107,12 +116,18 @@ impl ProcessBody {
             return Ok(ProcessCall { agent, action });
         }
         let session = session_id.ok_or_else(|| needed("sessionId"))?;
+        if timeout_ms.is_some() && timeout.is_some() {
+            return Err(Problem::field(
+                "timeoutMs",
+                "the same as timeout; give one of them",
+            ));
+        }
         let input = |session, input| ProcessAction::Input { session, input };
         let action = match action {
             ActionName::List => ProcessAction::List,
             ActionName::Poll => ProcessAction::Poll {
                 session,
-                timeout: Duration::from_millis(timeout.unwrap_or(0)).min(MAX_POLL),
+                timeout: Duration::from_millis(timeout_ms.or(timeout).unwrap_or(0)).min(MAX_POLL),
             },
             ActionName::Log if limit == Some(0) => return Err(Problem::field("limit", "expected 1 or more")),
             ActionName::Log => ProcessAction::Log {
@@ -166,6 +181,7 @@ impl ProcessBody {
         let is = |actions: &[A]| actions.contains(&self.action);
         let members = [
             ("sessionId", self.session_id.is_some(), !is(&[A::List])),
+            ("timeoutMs", self.timeout_ms.is_some(), is(&[A::Poll])),
             ("timeout", self.timeout.is_some(), is(&[A::Poll])),
             ("offset", self.offset.is_some(), is(&[A::Log])),
             ("limit", self.limit.is_some(), is(&[A::Log])),
@@ -227,13 +243,19 @@ mod tests {
     fn each_action_has_its_members() {
         let session = || "s".to_owned();
         check(json!({"action": "list"}), ProcessAction::List);
-        check(
-            json!({"action": "poll", "sessionId": "s", "timeout": 99_000}),
-            ProcessAction::Poll {
-                session: session(),
-                timeout: Duration::from_secs(30),
-            },
-        );
+        for (name, millis, waits) in [
+            ("timeoutMs", 99_000, 30_000),
+            ("timeoutMs", 20, 20),
+            ("timeout", 20, 20),
+        ] {
+            check(
+                json!({"action": "poll", "sessionId": "s", name: millis}),
+                ProcessAction::Poll {
+                    session: session(),
+                    timeout: Duration::from_millis(waits),
+                },
+            );
+        }
         check(
             json!({"action": "log", "sessionId": "s", "offset": 3}),
             ProcessAction::Log {
@@ -292,6 +314,14 @@ mod tests {
             (
                 json!({"action": "kill", "sessionId": "s", "data": "x"}),
                 "data: not a member of this action",
+            ),
+            (
+                json!({"action": "log", "sessionId": "s", "timeoutMs": 1}),
+                "timeoutMs: not a member of this action",
+            ),
+            (
+                json!({"action": "poll", "sessionId": "s", "timeoutMs": 1, "timeout": 1}),
+                "timeoutMs: the same as timeout; give one of them",
             ),
             (
                 json!({"action": "write", "sessionId": "s"}),
