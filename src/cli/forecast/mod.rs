@@ -11,6 +11,7 @@ mod transcripts;
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use serde_json::{Value, json};

@@ -160,9 +160,10 @@ impl Browser {
     #[track_caller]
     pub(crate) fn until<'a>(&'a self, expression: &str) -> impl Future<Output = Value> + use<'a> {
         let page = "document.body && document.body.innerText";
-        let script = format!("return [Boolean({expression}), {page}];");
+        let focus = "document.activeElement && document.activeElement.cloneNode().outerHTML";
+        let script = format!("return [Boolean({expression}), {focus}, {page}];");
         eventually(
-            // A failure shows what the page said instead.
+            // A failure shows what had the focus and what the page said instead.
             "true on the page",
             move || {
                 let script = script.clone();

@@ -193,7 +193,7 @@ impl<'a> Parser<'a> {
         let mut list = self.list_from(0, Some(length))?;
         self.put_texts_into(&mut list.items)?;
         if let Some(span) = names_background_too_early(&list, false)
-            && self.rules.on(Rule::G24)
+            && !self.rules.holds(Rule::G24, false)
         {
             let detail = "$! where nothing may have begun in the background";
             return Err(Finding::new(Code::Expansion, "G24", span, detail));
