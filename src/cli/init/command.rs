@@ -188,7 +188,7 @@ fn offer_sets(context: &Context) -> Result<Vec<StarterSet>, Failure> {
             saves => format!("  saves {saves}"),
         };
         let (name, meaning) = (set.as_str(), set.meaning());
-        console.note(&format!("  {number:>2}  {name:12} {meaning:46}{saves}").trim_end());
+        console.note(format!("  {number:>2}  {name:12} {meaning:46}{saves}").trim_end());
     }
     loop {
         console.progress("numbers or names with blanks between, or `all` [none]: ");
