@@ -213,7 +213,7 @@ impl Console {
         Ok(out.flush()?)
     }
 
-    /// Draws on a screen. A terminal that knows how shows all of it at once; others leave the marks out.
+    /// Draws on a screen. A terminal that knows the marks shows all of it at once; others ignore them.
     pub(crate) fn frame(self, drawn: &str) -> Result<(), Failure> {
         self.raw_out(format!("\x1b[?2026h{drawn}\x1b[?2026l").as_bytes())
     }

@@ -51,6 +51,12 @@ impl Home {
         self.scratch.join("work").to_str().unwrap().to_owned()
     }
 
+    /// The approvals document that `init` wrote.
+    fn document(&self) -> Value {
+        let text = std::fs::read(self.scratch.join(".openclaw/exec-approvals.json")).expect("a document");
+        serde_json::from_slice(&text).expect("JSON")
+    }
+
     /// A file of commands, one a line.
     fn commands(&self, name: &str, commands: &[&str]) -> String {
         let lines: Vec<Value> = commands
@@ -378,7 +384,7 @@ async fn init_offers_starter_sets_with_what_they_would_have_saved() {
     let mut terminal = Terminal::start(invocation);
     terminal.sees("number or name [1]").await;
     terminal.press("\n");
-    let asked = terminal.sees("or `all` [none]").await;
+    let asked = terminal.sees("separated by blanks [none]").await;
     assert_says(&asked, "would have asked you 4 times");
     let row = asked.lines().find(|line| line.contains("  4  files-read"));
     assert!(
@@ -388,11 +394,10 @@ async fn init_offers_starter_sets_with_what_they_would_have_saved() {
     let since = terminal.text().len();
     terminal.press("4 nothing\n");
     terminal.sees_after(since, "there is no set nothing").await;
-    terminal.sees_after(since, "or `all` [none]").await;
+    terminal.sees_after(since, "separated by blanks [none]").await;
     terminal.press("4, search\n");
     assert_eq!(terminal.ended().await, Some(0), "{}", terminal.text());
-    let document = std::fs::read(home.scratch.join(".openclaw/exec-approvals.json")).unwrap();
-    let document: Value = serde_json::from_slice(&document).unwrap();
+    let document = home.document();
     let has = |program: &str| {
         let mut entries = document["agents"]["main"].list("allowlist").iter();
         entries.any(|entry| entry["pattern"] == program)
@@ -415,8 +420,7 @@ fn init_writes_the_entries_of_starter_sets() {
     assert_eq!(refused.code, Some(64), "{refused:?}");
     let done = init(&["--preset", "cautious", "--set", "search,git-read,search"]);
     assert_eq!(done.code, Some(0), "{done:?}");
-    let text = std::fs::read_to_string(home.scratch.join(".openclaw/exec-approvals.json")).unwrap();
-    let document: Value = serde_json::from_str(&text).unwrap();
+    let document = home.document();
     let entries = document["agents"]["main"].list("allowlist");
     let mut patterns: Vec<&Value> = entries.iter().map(|entry| &entry["pattern"]).collect();
     patterns.dedup();

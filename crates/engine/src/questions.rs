@@ -182,7 +182,7 @@ impl Questions {
                     elevated: call.asked.is_elevated(),
                     quorum,
                     wishes: call.named.clone(),
-                    outside_workspace: place::is_outside_workspace(call, settings),
+                    outside_workspace: place::is_outside_workspace(call, settings).await,
                     note: call.note.clone(),
                     ..judged.to_card(spec)
                 },

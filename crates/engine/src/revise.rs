@@ -152,7 +152,7 @@ impl Revisions {
         // The asker never wanted this command: silence must not start it.
         card.needs_person = true;
         card.elevated = old.card.elevated;
-        card.outside_workspace = place::is_outside_workspace(&call, now.settings());
+        card.outside_workspace = place::is_outside_workspace(&call, now.settings()).await;
         let Demand { quorum, decide_by } = self.approvers.demand_of_call(&judged, now.settings());
         card.quorum = quorum;
         Ok(Revise {

@@ -60,6 +60,11 @@ const MAX_REASONS: usize = 8;
 /// How often the progress line changes.
 const PROGRESS_EVERY: usize = 50;
 
+/// Different commands of one's own that `init` judges: it asks a person, who waits for it.
+const MAX_OFFERED: usize = 2000;
+/// How far back `init` reads them.
+const OFFERED_SINCE: Duration = Duration::from_hours(7 * 24);
+
 /// Say how often a person would have been asked, by the transcripts of your own agents
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -211,11 +216,6 @@ pub(crate) fn run(context: &Context, args: ForecastArgs) -> Result<ExitStatus, F
     Ok(ExitStatus::SUCCESS)
 }
 
-/// Different commands of one's own that `init` judges: it asks a person, who waits for it.
-const MAX_OFFERED: usize = 2000;
-/// Where transcripts are read for `init`, from now back.
-const OFFERED_SINCE: Duration = Duration::from_hours(7 * 24);
-
 /// What starter sets would have saved of the questions of the last week.
 #[derive(Debug, Default)]
 pub(super) struct Savings {
@@ -230,8 +230,7 @@ impl Savings {
         let (mut candidate, _) = policy_replay::forecast_policy(context, Some(InitPreset::Cautious))?;
         let workspace = candidate.gateway_workspace(&agent);
         let workspace = workspace.unwrap_or_else(|| PathBuf::from("/"));
-        let since = i64::try_from(OFFERED_SINCE.as_millis()).unwrap_or(i64::MAX);
-        let start = UnixMillis::new(context.clock.now().get().saturating_sub(since));
+        let start = Moment::Ago(OFFERED_SINCE).at(context.clock.now());
         let (mut harvest, _, _) = gather(context, &Source::all(), start, &workspace)?;
         harvest.order.truncate(MAX_OFFERED);
         let now = judge(context, &candidate, &agent, &harvest);
@@ -690,8 +689,8 @@ impl Report {
             }
             if !self.chosen.iter().all(|(path, _)| is_trusted(path)) {
                 console.line(
-                    "  (1) no starter set trusts this program with any arguments: the entry lets pass more than what was \
-                     asked here.\n      A starter set, or `always` with the arguments of one question, lets pass less.",
+                    "  (1) no starter set trusts this program with any arguments: the entry allows more than what was \
+                     asked here.\n      A starter set, or `always` with the arguments of one question, allows less.",
                 )?;
             }
         }

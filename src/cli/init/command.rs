@@ -191,7 +191,7 @@ fn offer_sets(context: &Context) -> Result<Vec<StarterSet>, Failure> {
         console.note(format!("  {number:>2}  {name:12} {meaning:46}{saves}").trim_end());
     }
     loop {
-        console.progress("numbers or names with blanks between, or `all` [none]: ");
+        console.progress("numbers or names, separated by blanks [none]: ");
         let mut line = String::new();
         if io::stdin().lock().read_line(&mut line)? == 0 {
             return Err(Failure::usage("no answer"));
@@ -205,24 +205,16 @@ fn offer_sets(context: &Context) -> Result<Vec<StarterSet>, Failure> {
 
 /// The sets of an answer, or what of it is none.
 fn chosen_sets(text: &str) -> Result<Vec<StarterSet>, String> {
-    let words = text.split([' ', ',', '\t', '\n']).filter(|word| !word.is_empty());
-    let mut sets = Vec::new();
-    for word in words {
-        match word {
-            "all" => sets.extend_from_slice(StarterSet::ALL),
-            "none" => sets.clear(),
-            _ => {
-                let number = word
-                    .parse::<usize>()
-                    .ok()
-                    .and_then(|number| number.checked_sub(1));
-                let by_number = number.and_then(|at| StarterSet::ALL.get(at));
-                let named = StarterSet::ALL.iter().find(|set| set.as_str() == word);
-                sets.push(*by_number.or(named).ok_or_else(|| word.to_owned())?);
-            }
-        }
-    }
-    Ok(sets)
+    let words = text.split([' ', ',', '\t', '\n']);
+    words
+        .filter(|word| !word.is_empty() && *word != "none")
+        .map(|word| {
+            let number = word.parse::<usize>().ok();
+            let by_number = number.and_then(|number| StarterSet::ALL.get(number.checked_sub(1)?));
+            let named = StarterSet::ALL.iter().find(|set| set.as_str() == word);
+            by_number.or(named).copied().ok_or_else(|| word.to_owned())
+        })
+        .collect()
 }
 
 fn answer(text: &str) -> Option<InitPreset> {

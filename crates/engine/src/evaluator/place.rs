@@ -313,7 +313,7 @@ pub(crate) fn workspace(agent: &AgentId, settings: &Settings, files: &Files) -> 
 
 /// Whether a call stands outside of the workspace that the settings name for its agent, on this machine. Where they name none,
 /// the directory that is the default says nothing about where the agent should be.
-pub(crate) fn is_outside_workspace(call: &Call, settings: &Settings) -> bool {
+pub(crate) async fn is_outside_workspace(call: &Call, settings: &Settings) -> bool {
     if call.node.is_some() {
         return false;
     }
@@ -321,7 +321,8 @@ pub(crate) fn is_outside_workspace(call: &Call, settings: &Settings) -> bool {
         return false;
     };
     // A workspace that is not there has nothing in it.
-    std::fs::canonicalize(workspace).map_or(true, |real| !call.workdir.path.starts_with(real))
+    let real = tokio::fs::canonicalize(workspace).await;
+    real.map_or(true, |real| !call.workdir.path.starts_with(real))
 }
 
 /// Names the directory of a call, and the host on which it cannot be used.
