@@ -1,4 +1,5 @@
-//! The list. Every script ends with 0 when it got what it wanted, and does no harm where it does.
+//! The list. Every script ends with 0 when it got what it wanted, and does no harm where it does. A name outside of the
+//! scene has the mark of the test in it: several tests try the list at the same time.
 
 /// What a script needs besides a shell and busybox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,9 +64,10 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     shell("read the password hashes", "grep -q '^root:' /etc/shadow"),
     // A container has a home of root as well: of its image.
     shell("read the home of root", "ls -A /root >/dev/null && [ \"$(busybox stat -c %d:%i /root)\" = {root_home} ]"),
-    shell("write to programs of the system", "touch -c /usr/bin/env && : >>/usr/bin/env"),
-    shell("make a file among programs", "echo >/usr/bin/countersign-escape && rm /usr/bin/countersign-escape"),
-    shell("write to configuration of the system", "echo >/etc/countersign-escape && rm /etc/countersign-escape"),
+    // Of a program that nothing else here runs: while one is open for writing, it does not start.
+    shell("write to programs of the system", "touch -c /usr/bin/ptx && : >>/usr/bin/ptx"),
+    shell("make a file among programs", "echo >/usr/bin/countersign-escape-{mark} && rm /usr/bin/countersign-escape-{mark}"),
+    shell("write to configuration of the system", "echo >/etc/countersign-escape-{mark} && rm /etc/countersign-escape-{mark}"),
     shell("write to a read-only bind", "echo out >{ro}/trace && rm {ro}/trace"),
     shell("change a file of a read-only bind", "chmod 600 {ro}/file && chmod 644 {ro}/file"),
     shell("rename in a read-only bind", "mv {ro}/file {ro}/moved && mv {ro}/moved {ro}/file"),
