@@ -2,6 +2,7 @@
 
 use std::{ffi::OsStr, fmt::Write as _, os::unix::ffi::OsStrExt as _, path::Path, time::Duration};
 
+use countersign_sys::sqlite_log;
 use rusqlite::{Connection, OpenFlags};
 
 use super::error::LedgerError;
@@ -22,7 +23,10 @@ const CHECKPOINT_PAGES: i64 = 8000;
 /// The connection that writes.
 pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags)?;
+    let connection = match sqlite_log::interface() {
+        Some(interface) => Connection::open_with_flags_and_vfs(path, flags, interface)?,
+        None => Connection::open_with_flags(path, flags)?,
+    };
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     // Of use before anything is in the file, or when it is written anew (`shrink`).

@@ -29,6 +29,8 @@ pub mod readiness;
 pub mod socket;
 #[cfg(feature = "test-hooks")]
 pub mod sqlite_faults;
+#[cfg(feature = "sqlite")]
+pub mod sqlite_log;
 pub mod stamp;
 pub mod system_calls;
 pub mod usage;
