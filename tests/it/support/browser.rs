@@ -62,6 +62,9 @@ pub(crate) struct Browser {
     scratch: Scratch,
 }
 
+/// Where the driver and the browser write, below the directory of the test.
+const LOG: &str = "chromedriver.log";
+
 /// An element of the page.
 #[derive(Debug, Clone)]
 pub(crate) struct Element(Value);
@@ -355,9 +358,12 @@ impl Browser {
             .await;
         let answer_json = answer.json();
         assert_eq!(
-            answer.status, 200,
-            "{path} {body:?}: {} {}",
-            answer_json["value"]["error"], answer_json["value"]["message"]
+            answer.status,
+            200,
+            "{path} {body:?}: {} {}\n{}",
+            answer_json["value"]["error"],
+            answer_json["value"]["message"],
+            driver_log(&self.scratch)
         );
         answer_json["value"].clone()
     }
@@ -373,14 +379,18 @@ async fn driver_on_a_port(chromedriver: &Path, scratch: &Scratch) -> (Child, Str
             Err(_ended) => drop(driver.wait()),
         }
     }
-    let log = fs::read_to_string(scratch.join("chromedriver.log")).unwrap_or_default();
-    panic!("chromedriver finds no port: {log}");
+    panic!("chromedriver finds no port: {}", driver_log(scratch));
+}
+
+/// What the driver and the browser said.
+fn driver_log(scratch: &Scratch) -> String {
+    fs::read_to_string(scratch.join(LOG)).unwrap_or_default()
 }
 
 fn start_driver(chromedriver: &Path, scratch: &Scratch) -> (Child, oneshot::Receiver<String>) {
-    let log = fs::File::create(scratch.join("chromedriver.log")).expect("the log of chromedriver");
+    let log = fs::File::create(scratch.join(LOG)).expect("the log of chromedriver");
     let mut driver = Invocation::new(chromedriver)
-        .arg("--port=0")
+        .args(&["--port=0", "--enable-chrome-logs"])
         .env("HOME", scratch.path())
         .env("TMPDIR", scratch.dir("tmp"))
         .env("XDG_CONFIG_HOME", scratch.dir("config"))
