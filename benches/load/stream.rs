@@ -5,6 +5,9 @@ use tokio::{io::AsyncReadExt, net::TcpStream};
 
 use super::connection::Caller;
 
+/// Bytes that one read takes at most, but for room that is left: a handful of events.
+const ROOM: usize = 16 * 1024;
+
 /// A stream that was opened.
 #[derive(Debug)]
 pub(crate) struct EventStream {
@@ -53,6 +56,8 @@ impl EventStream {
             if self.hand_over(&mut seen) {
                 return true;
             }
+            // A read takes what there is room for.
+            self.raw.reserve(ROOM);
             if self.stream.read_buf(&mut self.raw).await.expect("reading") == 0 {
                 return false;
             }
