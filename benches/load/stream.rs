@@ -5,7 +5,7 @@ use tokio::{io::AsyncReadExt, net::TcpStream};
 
 use super::connection::Caller;
 
-/// Bytes that one read takes at most, but for room that is left: a handful of events.
+/// Bytes that a read has room for, at least: some forty events.
 const ROOM: usize = 16 * 1024;
 
 /// A stream that was opened.
@@ -56,7 +56,6 @@ impl EventStream {
             if self.hand_over(&mut seen) {
                 return true;
             }
-            // A read takes what there is room for.
             self.raw.reserve(ROOM);
             if self.stream.read_buf(&mut self.raw).await.expect("reading") == 0 {
                 return false;

@@ -237,67 +237,54 @@ unsafe extern "C" fn write(file: *mut sqlite3_file, bytes: *const c_void, length
     frames.take(bytes, at, write_with(methods, file))
 }
 
-/// The methods beneath, once no head waits any more; else the error of its write.
+/// A method of the file beneath, once no head waits any more; else the error of its write.
 ///
 /// # Safety
 ///
 /// As for [`parts`].
-unsafe fn after_the_head(file: *mut sqlite3_file) -> Result<&'static sqlite3_io_methods, c_int> {
+unsafe fn after_the_head<M>(
+    file: *mut sqlite3_file,
+    method: impl FnOnce(&sqlite3_io_methods) -> Option<M>,
+) -> Result<M, c_int> {
     // SAFETY: the caller's.
     let (methods, frames) = unsafe { parts(file) }.ok_or(SQLITE_IOERR)?;
     match frames.flush(write_with(methods, file)) {
-        SQLITE_OK => Ok(methods),
+        SQLITE_OK => method(methods).ok_or(SQLITE_IOERR),
         failed => Err(failed),
     }
 }
 
 unsafe extern "C" fn read(file: *mut sqlite3_file, bytes: *mut c_void, length: c_int, at: i64) -> c_int {
     // SAFETY: SQLite calls it for a file with our methods.
-    match unsafe { after_the_head(file) } {
-        // SAFETY: the arguments are the caller's.
-        Ok(beneath) => beneath
-            .xRead
-            .map_or(SQLITE_IOERR, |read| unsafe { read(file, bytes, length, at) }),
-        Err(failed) => failed,
-    }
+    let beneath = unsafe { after_the_head(file, |methods| methods.xRead) };
+    // SAFETY: the arguments are the caller's.
+    beneath.map_or_else(|failed| failed, |read| unsafe { read(file, bytes, length, at) })
 }
 
 unsafe extern "C" fn truncate(file: *mut sqlite3_file, length: i64) -> c_int {
     // SAFETY: as above.
-    match unsafe { after_the_head(file) } {
-        // SAFETY: as above.
-        Ok(beneath) => beneath
-            .xTruncate
-            .map_or(SQLITE_IOERR, |truncate| unsafe { truncate(file, length) }),
-        Err(failed) => failed,
-    }
+    let beneath = unsafe { after_the_head(file, |methods| methods.xTruncate) };
+    // SAFETY: as above.
+    beneath.map_or_else(|failed| failed, |truncate| unsafe { truncate(file, length) })
 }
 
 unsafe extern "C" fn sync(file: *mut sqlite3_file, flags: c_int) -> c_int {
     // SAFETY: as above.
-    match unsafe { after_the_head(file) } {
-        // SAFETY: as above.
-        Ok(beneath) => beneath
-            .xSync
-            .map_or(SQLITE_IOERR, |sync| unsafe { sync(file, flags) }),
-        Err(failed) => failed,
-    }
+    let beneath = unsafe { after_the_head(file, |methods| methods.xSync) };
+    // SAFETY: as above.
+    beneath.map_or_else(|failed| failed, |sync| unsafe { sync(file, flags) })
 }
 
 unsafe extern "C" fn file_size(file: *mut sqlite3_file, size: *mut i64) -> c_int {
     // SAFETY: as above.
-    match unsafe { after_the_head(file) } {
-        // SAFETY: as above.
-        Ok(beneath) => beneath
-            .xFileSize
-            .map_or(SQLITE_IOERR, |file_size| unsafe { file_size(file, size) }),
-        Err(failed) => failed,
-    }
+    let beneath = unsafe { after_the_head(file, |methods| methods.xFileSize) };
+    // SAFETY: as above.
+    beneath.map_or_else(|failed| failed, |file_size| unsafe { file_size(file, size) })
 }
 
 unsafe extern "C" fn close(file: *mut sqlite3_file) -> c_int {
     // SAFETY: as above.
-    let flushed = unsafe { after_the_head(file) }.err();
+    let flushed = unsafe { after_the_head(file, |_| Some(())) };
     // SAFETY: as above.
     if let Some(place) = unsafe { place(file) } {
         // SAFETY: `open_file` wrote it.
@@ -308,12 +295,12 @@ unsafe extern "C" fn close(file: *mut sqlite3_file) -> c_int {
     let close = METHODS.get().and_then(|methods| methods.original.xClose);
     // SAFETY: the file is open.
     let closed = close.map_or(SQLITE_IOERR, |close| unsafe { close(file) });
-    flushed.unwrap_or(closed)
+    flushed.map_or_else(|failed| failed, |()| closed)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, path::Path};
+    use std::{ffi::CString, fs, path::Path};
 
     use rusqlite::{Connection, OpenFlags};
 
@@ -394,6 +381,67 @@ mod tests {
         assert_eq!(frames.flush(|_, _| SQLITE_IOERR_WRITE), SQLITE_OK);
     }
 
+    /// What the methods of the interface do with a log in which a head waits, each in a file of its own.
+    #[test]
+    fn whatever_else_is_asked_of_a_log_finds_the_head() {
+        type Ask = fn(&sqlite3_io_methods, *mut sqlite3_file) -> c_int;
+        let asked: [(&str, Ask); 5] = [
+            ("read", |methods, file| {
+                let mut found = [0_u8; FRAME_HEAD];
+                // SAFETY: the file is open, and there is room for so many bytes.
+                let read = unsafe { methods.xRead.unwrap()(file, found.as_mut_ptr().cast(), 24, LOG_HEAD) };
+                assert_eq!(found, HEAD);
+                read
+            }),
+            ("truncate", |methods, file| {
+                // SAFETY: the file is open.
+                unsafe { methods.xTruncate.unwrap()(file, 56) }
+            }),
+            ("sync", |methods, file| {
+                // SAFETY: as above.
+                unsafe { methods.xSync.unwrap()(file, ffi::SQLITE_SYNC_NORMAL) }
+            }),
+            ("size", |methods, file| {
+                let mut size = 0;
+                // SAFETY: as above.
+                let told = unsafe { methods.xFileSize.unwrap()(file, &raw mut size) };
+                assert_eq!(size, 56);
+                told
+            }),
+            ("close", |_, _| SQLITE_OK),
+        ];
+        let directory = tempfile::tempdir().unwrap();
+        // SAFETY: the name is one that was registered.
+        let vfs = unsafe { ffi::sqlite3_vfs_find(interface().unwrap().as_ptr()) };
+        // SAFETY: it lives as long as the program.
+        let interface = unsafe { &*vfs };
+        for (name, ask) in asked {
+            let path = directory.path().join(name);
+            let text = CString::new(path.to_str().unwrap()).unwrap();
+            let words = usize::try_from(interface.szOsFile).unwrap().div_ceil(8);
+            let mut room = vec![0_u64; words];
+            let file: *mut sqlite3_file = room.as_mut_ptr().cast();
+            let flags = ffi::SQLITE_OPEN_READWRITE | ffi::SQLITE_OPEN_CREATE | ffi::SQLITE_OPEN_WAL;
+            // SAFETY: the name is text, and the room is as large as the interface says.
+            let opened =
+                unsafe { interface.xOpen.unwrap()(vfs, text.as_ptr(), file, flags, ptr::null_mut()) };
+            assert_eq!(opened, SQLITE_OK, "{name}");
+            // SAFETY: the call above wrote it.
+            let methods = unsafe { (*file).pMethods };
+            // SAFETY: the methods live as long as the program.
+            let methods = unsafe { &*methods };
+            // SAFETY: the file is open, and the bytes are there.
+            let kept = unsafe { methods.xWrite.unwrap()(file, HEAD.as_ptr().cast(), 24, LOG_HEAD) };
+            assert_eq!((kept, fs::read(&path).unwrap()), (SQLITE_OK, vec![]), "{name}");
+            assert_eq!(ask(methods, file), SQLITE_OK, "{name}");
+            let is_there = || fs::read(&path).unwrap().ends_with(&HEAD);
+            assert_eq!(is_there(), name != "close", "{name}");
+            // SAFETY: the file is open, and not used again.
+            assert_eq!(unsafe { methods.xClose.unwrap()(file) }, SQLITE_OK, "{name}");
+            assert!(is_there(), "{name}");
+        }
+    }
+
     fn connect(path: &Path) -> Connection {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
@@ -432,7 +480,12 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("ledger.db");
         let mut connection = connect(&path);
-        connection.execute_batch("CREATE TABLE texts (id INTEGER PRIMARY KEY, text TEXT); CREATE INDEX by_text ON texts (text)").unwrap();
+        connection
+            .execute_batch(
+                "CREATE TABLE texts (id INTEGER PRIMARY KEY, text TEXT);
+                 CREATE INDEX by_text ON texts (text);",
+            )
+            .unwrap();
         // Pages leave the memory while a transaction goes on.
         connection.pragma_update(None, "cache_size", 8).unwrap();
         connection.pragma_update(None, "cache_spill", 4).unwrap();

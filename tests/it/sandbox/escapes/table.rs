@@ -64,7 +64,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     shell("read the password hashes", "grep -q '^root:' /etc/shadow"),
     // A container has a home of root as well: of its image.
     shell("read the home of root", "ls -A /root >/dev/null && [ \"$(busybox stat -c %d:%i /root)\" = {root_home} ]"),
-    // Of a program that nothing else here runs: while one is open for writing, it does not start.
+    // Nothing else here runs this program. While it is open for writing, it does not start.
     shell("write to programs of the system", "touch -c /usr/bin/ptx && : >>/usr/bin/ptx"),
     shell("make a file among programs", "echo >/usr/bin/countersign-escape-{mark} && rm /usr/bin/countersign-escape-{mark}"),
     shell("write to configuration of the system", "echo >/etc/countersign-escape-{mark} && rm /etc/countersign-escape-{mark}"),
