@@ -140,7 +140,7 @@ impl Client {
         let response = self.checked(request.timeout(ANSWER_TIMEOUT)).await?;
         let tag = response.headers().get(header::ETAG);
         let tag = tag.and_then(|tag| tag.to_str().ok()).map(str::to_owned);
-        Ok((self.body(response).await?, tag))
+        Ok((self.read(&self.body(response).await?)?, tag))
     }
 
     /// Replaces a resource, if it is still the one with this `ETag`.
@@ -162,7 +162,7 @@ impl Client {
         let request = self.request(Method::GET, path, &Vec::new())?;
         let response = self.sent(request.timeout(ANSWER_TIMEOUT)).await?;
         let status = response.status().as_u16();
-        Ok((status, self.body(response).await?))
+        Ok((status, self.read(&self.body(response).await?)?))
     }
 
     /// Reads a page of something that could also be streamed.
@@ -384,6 +384,14 @@ impl Client {
         request: reqwest::RequestBuilder,
         wait_policy: WaitPolicy,
     ) -> Result<T, Failure> {
+        self.read(&self.answer(request, wait_policy).await?)
+    }
+
+    async fn answer(
+        &self,
+        request: reqwest::RequestBuilder,
+        wait_policy: WaitPolicy,
+    ) -> Result<Vec<u8>, Failure> {
         let timeout = match wait_policy {
             WaitPolicy::Quick => ANSWER_TIMEOUT,
             WaitPolicy::Long => LONG_ANSWER_TIMEOUT,
@@ -392,9 +400,13 @@ impl Client {
         self.body(response).await
     }
 
-    async fn body<T: DeserializeOwned>(&self, response: reqwest::Response) -> Result<T, Failure> {
+    async fn body(&self, response: reqwest::Response) -> Result<Vec<u8>, Failure> {
         let body = response.bytes().await.map_err(|error| self.lost(&error))?;
-        let body = if body.is_empty() { b"null" } else { &body[..] };
+        Ok(body.into())
+    }
+
+    fn read<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T, Failure> {
+        let body = if body.is_empty() { b"null" } else { body };
         serde_json::from_slice(body).map_err(|error| {
             Failure::new(
                 "unexpected-answer",
@@ -445,7 +457,7 @@ impl Client {
     async fn what_it_is(&self, kind: &str, id: &str) -> Result<String, Failure> {
         let request = self.request(Method::GET, &["v1", kind, id], &Vec::new())?;
         let response = self.sent(request.timeout(ANSWER_TIMEOUT)).await?;
-        let known: Value = self.body(response).await?;
+        let known: Value = self.read(&self.body(response).await?)?;
         let text = |pointer: &str| known.pointer(pointer).and_then(Value::as_str);
         let command = text("/displayText").or_else(|| text("/display/text"));
         let (Some(agent), Some(command), Some(status)) = (text("/agentId"), command, text("/status")) else {

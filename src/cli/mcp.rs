@@ -4,19 +4,18 @@
 //! the people are those of the server, and a call that is taken back ends there too. Standard output carries the
 //! protocol and nothing else.
 
-use std::{fmt, path::PathBuf, time::Duration};
+use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
-use rmcp::{
-    ServiceExt as _,
-    model::{ErrorData, Extensions, JsonObject, ProtocolVersion},
-};
+use futures_util::future::BoxFuture;
+use rmcp::model::{ErrorData, Extensions, JsonObject, ProtocolVersion};
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use countersign_http::mcp::{
-    AskingTool, Backend, CallContext, ExecCall, KEY_META, Outcome, Server, ToolArguments, WaitPolicy,
+use countersign_mcp::{
+    AskingTool, Backend, CallContext, Calls, ExecCall, KEY_META, Outcome, Server, StdioError, ToolArguments,
+    WaitPolicy,
 };
 use countersign_sys::clock::{Ids as _, SystemIds};
 use countersign_wire::run::RunBody;
@@ -59,30 +58,34 @@ pub(crate) async fn run(context: &Context, args: McpArgs) -> Result<ExitStatus, 
             .map(|default_workdir| value::visible(&default_workdir.workdir)),
         ..countersign_http::tool_arguments()
     };
-    let backend = RelayBackend {
+    let relay = Relay {
         context: context.clone(),
-        session: SystemIds.random().to_string(),
         default_workdir,
     };
-    let clock = std::sync::Arc::clone(&context.clock);
-    let server = Server::new(backend, arguments, clock, std::sync::Arc::new(SystemIds));
-    let running = match Box::pin(server.serve(rmcp::transport::stdio())).await {
-        Ok(running) => running,
-        // A client that leaves before it said anything wanted nothing.
-        Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => return Ok(ExitStatus::SUCCESS),
-        Err(error) => return Err(Failure::new("mcp", value::visible(&error.to_string()))),
+    let backend = RelayBackend {
+        relay: Arc::new(relay),
+        session: SystemIds.random().to_string(),
     };
-    match running.waiting().await {
-        Ok(_reason) => Ok(ExitStatus::SUCCESS),
-        Err(error) => Err(Failure::new("mcp", error.to_string()).exit(ExitStatus::SOFTWARE)),
+    let clock = Arc::clone(&context.clock);
+    let server = Server::new(Arc::new(backend), arguments, clock, Arc::new(SystemIds));
+    match server.serve_stdio().await {
+        Ok(()) => Ok(ExitStatus::SUCCESS),
+        Err(StdioError::Begin(error)) => Err(Failure::new("mcp", value::visible(&error))),
+        Err(StdioError::Serve(error)) => Err(Failure::new("mcp", error).exit(ExitStatus::SOFTWARE)),
     }
 }
 
-/// Does calls by the HTTP API.
+/// Knows one caller: the client at the other end of standard input and output.
+#[derive(Debug)]
 struct RelayBackend {
-    context: Context,
+    relay: Arc<Relay>,
     /// Stands for this process: within it, request ids are unique.
     session: String,
+}
+
+/// Does calls by the HTTP API.
+struct Relay {
+    context: Context,
     /// Where calls happen that do not say.
     default_workdir: Option<DefaultWorkdir>,
 }
@@ -128,7 +131,7 @@ impl DefaultWorkdir {
     }
 }
 
-impl RelayBackend {
+impl Relay {
     /// Found anew for each call: the server may have been started, or started again, since the last.
     fn client(&self) -> Result<Client, Failure> {
         self.context.client(Role::Gateway)
@@ -175,19 +178,19 @@ impl RelayBackend {
 }
 
 impl Backend for RelayBackend {
-    type Caller = ();
-
-    fn origin(&self, _request: &Extensions) -> Result<CallContext<()>, ErrorData> {
+    fn origin(&self, _request: &Extensions) -> Result<CallContext, ErrorData> {
         Ok(CallContext {
-            caller: (),
+            calls: Arc::<Relay>::clone(&self.relay),
             scope: String::new(),
             session: Some(self.session.clone()),
             shows_links: false,
             cancelled: CancellationToken::new(),
         })
     }
+}
 
-    async fn exec(&self, (): &(), call: ExecCall) -> Outcome {
+impl Calls for Relay {
+    fn exec(&self, call: ExecCall) -> BoxFuture<'_, Outcome> {
         let mut arguments = call.arguments;
         if call.wait_policy == WaitPolicy::None {
             // A wrong one is left for the server to refuse.
@@ -195,41 +198,47 @@ impl Backend for RelayBackend {
                 arguments.insert("approvalWaitMs".to_owned(), json!(0));
             }
         }
-        match call.tool {
-            AskingTool::Exec => self.call_in_place("exec", arguments, Some(&call.key)).await,
-            // A patch belongs into the agent's workspace.
-            AskingTool::ApplyPatch => self.call("apply_patch", arguments, Some(&call.key)).await,
-        }
+        Box::pin(async move {
+            match call.tool {
+                AskingTool::Exec => self.call_in_place("exec", arguments, Some(&call.key)).await,
+                // A patch belongs into the agent's workspace.
+                AskingTool::ApplyPatch => self.call("apply_patch", arguments, Some(&call.key)).await,
+            }
+        })
     }
 
-    async fn explain(&self, (): &(), arguments: JsonObject) -> Outcome {
-        self.call_in_place("exec_explain", arguments, None).await
+    fn explain(&self, arguments: JsonObject) -> BoxFuture<'_, Outcome> {
+        Box::pin(self.call_in_place("exec_explain", arguments, None))
     }
 
-    async fn process(&self, (): &(), arguments: JsonObject) -> Outcome {
-        self.call("process", arguments, None).await
+    fn process(&self, arguments: JsonObject) -> BoxFuture<'_, Outcome> {
+        Box::pin(self.call("process", arguments, None))
     }
 
-    async fn status(&self, (): &(), run_id: &str) -> Option<String> {
-        let client = self.client().ok()?;
-        let run: RunBody = client.get(&["v1", "runs", run_id], &Vec::new()).await.ok()?;
-        Some(run.status.into_owned())
+    fn status<'a>(&'a self, run_id: &'a str) -> BoxFuture<'a, Option<String>> {
+        Box::pin(async move {
+            let client = self.client().ok()?;
+            let run: RunBody = client.get(&["v1", "runs", run_id], &Vec::new()).await.ok()?;
+            Some(run.status.into_owned())
+        })
     }
 
-    async fn stop(&self, (): &(), run_id: &str) {
-        let Ok(client) = self.client() else { return };
-        // The server has heard that the connection ended besides; that the run has ended too is no failure.
-        drop(
-            client
-                .post::<IgnoredAny>(&["v1", "runs", run_id, "cancel"], &json!({}))
-                .await,
-        );
+    fn stop<'a>(&'a self, run_id: &'a str) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let Ok(client) = self.client() else { return };
+            // The server has heard that the connection ended besides; that the run has ended too is no failure.
+            drop(
+                client
+                    .post::<IgnoredAny>(&["v1", "runs", run_id, "cancel"], &json!({}))
+                    .await,
+            );
+        })
     }
 }
 
-impl fmt::Debug for RelayBackend {
+impl fmt::Debug for Relay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RelayBackend").finish_non_exhaustive()
+        f.debug_struct("Relay").finish_non_exhaustive()
     }
 }
 

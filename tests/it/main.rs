@@ -33,6 +33,7 @@ mod cli_terminal;
 mod cli_verbs;
 mod cli_words;
 mod clients;
+mod compiled_once;
 mod confine;
 mod confined;
 mod connections;

@@ -10,3 +10,7 @@ pub mod approvals;
 pub mod session;
 pub mod settings;
 pub mod tls;
+
+/// For each public asynchronous function. The future of an `async fn` is compiled again in every crate that awaits it, with
+/// all that it awaits in turn; a future behind a pointer is compiled here alone.
+pub(crate) use async_recursion::async_recursion as compiled_once;

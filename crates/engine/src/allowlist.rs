@@ -156,6 +156,7 @@ impl EntryLists {
     ///
     /// # Errors
     /// [`AllowlistError::Store`] while the document is refused.
+    #[crate::compiled_once]
     pub async fn allowlist(&self, agent: &str) -> Result<Vec<AllowlistEntry>, AllowlistError> {
         let snapshot = self.documents.snapshot();
         let document = readable(&snapshot)?;
@@ -167,6 +168,7 @@ impl EntryLists {
     ///
     /// # Errors
     /// [`AllowlistError::Store`] while the document is refused.
+    #[crate::compiled_once]
     pub async fn allowlist_entry(
         &self,
         agent: &str,
@@ -199,6 +201,7 @@ impl EntryLists {
     ///
     /// # Errors
     /// [`AllowlistError::Storage`] when the uses of grants cannot be read.
+    #[crate::compiled_once]
     pub async fn remark_on(
         &self,
         agent: &str,
@@ -235,6 +238,7 @@ impl EntryLists {
     ///
     /// # Errors
     /// [`AllowlistError`]; nothing was changed then.
+    #[crate::compiled_once]
     pub async fn add_to_allowlist(
         &self,
         by: &Actor,
@@ -262,6 +266,7 @@ impl EntryLists {
     ///
     /// # Errors
     /// [`AllowlistError`]; nothing was changed then.
+    #[crate::compiled_once]
     pub async fn remove_from_allowlist(
         &self,
         by: &Actor,
@@ -290,6 +295,7 @@ impl EntryLists {
     ///
     /// # Errors
     /// [`AllowlistError`]; nothing was changed then.
+    #[crate::compiled_once]
     pub async fn change_allowlist_entry(
         &self,
         by: &Actor,
@@ -336,6 +342,7 @@ impl EntryLists {
     ///
     /// # Errors
     /// [`AllowlistError`]; nothing was changed then.
+    #[crate::compiled_once]
     pub async fn add_to_denylist(
         &self,
         by: &Actor,
@@ -372,6 +379,7 @@ impl EntryLists {
     ///
     /// # Errors
     /// [`AllowlistError`]; nothing was changed then.
+    #[crate::compiled_once]
     pub async fn remove_from_denylist(
         &self,
         by: &Actor,

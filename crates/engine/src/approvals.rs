@@ -67,9 +67,10 @@ impl Approvals {
     ///
     /// # Errors
     /// [`DecideError`] when this answer is not the one that counts.
-    pub async fn decide(
-        self: &Arc<Self>,
-        caller: &Principal,
+    #[crate::compiled_once]
+    pub async fn decide<'a>(
+        self: &'a Arc<Self>,
+        caller: &'a Principal,
         id: &ApprovalId,
         answer: Answer,
     ) -> Result<Decided, DecideError> {
@@ -244,6 +245,7 @@ impl Approvals {
     ///
     /// # Errors
     /// [`TakeBackError`] when it was not allowed, or can no longer be taken back.
+    #[crate::compiled_once]
     pub async fn take_back(
         &self,
         caller: &Principal,
@@ -293,6 +295,7 @@ impl Approvals {
     ///
     /// # Cancel safety
     /// Nothing is lost when it is dropped; call it again.
+    #[crate::compiled_once]
     pub async fn answer_to(&self, id: &ApprovalId) -> Result<Option<Approval>, StorageTrouble> {
         let Some(approval) = self.ledger.approval(id).await? else {
             return Ok(None);
@@ -317,6 +320,7 @@ impl Approvals {
     ///
     /// # Errors
     /// [`StorageTrouble`] when the ledger cannot be written.
+    #[crate::compiled_once]
     pub async fn withdraw_question(&self, id: &ApprovalId, by: Actor) -> Result<bool, StorageTrouble> {
         let Some(approval) = self.ledger.approval(id).await? else {
             return Ok(false);
@@ -334,6 +338,7 @@ impl Approvals {
     ///
     /// # Errors
     /// [`StorageTrouble`] when the ledger cannot be written.
+    #[crate::compiled_once]
     pub async fn use_answer(&self, to: AnswerTo) -> Result<Option<Approval>, StorageTrouble> {
         let settings = self.settings.current();
         let approvals = &settings.server.approvals;

@@ -112,6 +112,7 @@ impl Approvers {
     }
 
     /// Notes whether a reader who could answer said whether a person does. Nothing depends on it but what `doctor` says.
+    #[crate::compiled_once]
     pub async fn note_presence(&self, reader: &Principal, presence: Presence) {
         let Some(token) = reader.actor.token() else { return };
         let is_presumed = presence == Presence::Presumed;

@@ -32,6 +32,7 @@ impl Cancels {
     ///
     /// # Errors
     /// [`CancelError`] when there is no such run for this caller, or it has ended.
+    #[crate::compiled_once]
     pub async fn cancel(&self, caller: &Principal, id: &RunId) -> Result<Run, CancelError> {
         let run = self.ledger.run(id).await?.ok_or(CancelError::NotFound)?;
         let by_scope = caller.has(Scope::Admin) || records::is_own(caller, &run);

@@ -70,9 +70,10 @@ impl PolicyAdmin {
     ///
     /// # Errors
     /// [`ConfigError`]; the file is as it was.
-    pub async fn change_config(
-        self: &Arc<Self>,
-        by: &Actor,
+    #[crate::compiled_once]
+    pub async fn change_config<'a>(
+        self: &'a Arc<Self>,
+        by: &'a Actor,
         expected: Precondition,
         edits: Vec<KeyEdit>,
     ) -> Result<Config, ConfigError> {

@@ -197,6 +197,7 @@ impl Deliveries {
     ///
     /// # Cancel safety
     /// A run that started goes on.
+    #[crate::compiled_once]
     pub async fn exec_delivered(
         &self,
         caller: &Principal,
@@ -236,6 +237,7 @@ impl Deliveries {
     ///
     /// # Errors
     /// [`StorageTrouble`] when the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn invocation(&self, invocation: &Invocation) -> Result<InvocationState, StorageTrouble> {
         Ok(match self.ledger.key_state(&invocation.key()).await? {
             KeyState::New => InvocationState::Unknown,
@@ -249,6 +251,7 @@ impl Deliveries {
     ///
     /// # Errors
     /// [`StorageTrouble`] when that cannot be kept.
+    #[crate::compiled_once]
     pub async fn refuse_invocation(
         &self,
         invocation: &Invocation,
@@ -269,6 +272,7 @@ impl Deliveries {
     ///
     /// # Errors
     /// [`StorageTrouble`] when the ledger cannot be read, or knows no such run.
+    #[crate::compiled_once]
     pub async fn wait_for_start(&self, run_id: &RunId) -> Result<Run, StorageTrouble> {
         let mut changes = self.broker.subscribe(run_id);
         loop {
@@ -293,6 +297,7 @@ impl Deliveries {
     ///
     /// # Errors
     /// [`StorageTrouble`] when the ledger cannot be read, or knows no such run.
+    #[crate::compiled_once]
     pub async fn wait_for_end(&self, run_id: &RunId) -> Result<Run, StorageTrouble> {
         let mut changes = self.broker.subscribe(run_id);
         loop {
@@ -315,6 +320,7 @@ impl Deliveries {
     ///
     /// # Errors
     /// What [`Deliveries::exec_delivered`] answers to a call that is refused for another reason than policy.
+    #[crate::compiled_once]
     pub async fn preview_delivered(
         &self,
         caller: &Principal,

@@ -142,9 +142,10 @@ impl PolicyAdmin {
     ///
     /// # Errors
     /// [`DocumentError`]; the document is as it was.
-    pub async fn replace_document(
-        self: &Arc<Self>,
-        by: &Actor,
+    #[crate::compiled_once]
+    pub async fn replace_document<'a>(
+        self: &'a Arc<Self>,
+        by: &'a Actor,
         expected: Precondition,
         sent: &[u8],
         refused: Refused,
@@ -170,9 +171,10 @@ impl PolicyAdmin {
     ///
     /// # Errors
     /// [`DocumentError`]; nothing was accepted.
-    pub async fn accept_edit(
-        self: &Arc<Self>,
-        by: &Actor,
+    #[crate::compiled_once]
+    pub async fn accept_edit<'a>(
+        self: &'a Arc<Self>,
+        by: &'a Actor,
         hash: String,
     ) -> Result<Acceptance, DocumentError> {
         let (admin, by) = (Arc::clone(self), by.clone());
@@ -335,9 +337,10 @@ impl PolicyAdmin {
     ///
     /// # Errors
     /// [`DocumentError`]; the document is as it was.
-    pub async fn set_agent_policy(
-        self: &Arc<Self>,
-        by: &Actor,
+    #[crate::compiled_once]
+    pub async fn set_agent_policy<'a>(
+        self: &'a Arc<Self>,
+        by: &'a Actor,
         agent: &str,
         expected: Precondition,
         policy: PolicyFields,

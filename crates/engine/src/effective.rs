@@ -123,6 +123,7 @@ impl EffectivePolicies {
 
     /// The policy in force for an agent. `host` is the place that is asked about; without it, what resolution
     /// gives. A node is asked in the name of `asker`.
+    #[crate::compiled_once]
     pub async fn of(
         &self,
         asker: &Actor,

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, task::Poll};
 
+use futures_util::future::BoxFuture;
 use tokio::sync::oneshot;
 
 use countersign_config::approvals::broker::Subscription;
@@ -88,9 +89,10 @@ impl Calls {
     /// # Cancel safety
     /// Dropping the future of a run that started without an idempotency key and was not moved to the
     /// background kills the run. A pending approval stays pending.
-    pub async fn exec(
-        self: &Arc<Self>,
-        caller: &Principal,
+    #[crate::compiled_once]
+    pub async fn exec<'a>(
+        self: &'a Arc<Self>,
+        caller: &'a Principal,
         request: ExecRequest,
         key: Option<IdempotencyKey>,
     ) -> Result<ExecReply, ExecError> {
@@ -106,9 +108,10 @@ impl Calls {
     ///
     /// # Cancel safety
     /// Dropping the future ends what `held` names, unless a call under the same key follows.
-    pub async fn exec_held(
-        self: &Arc<Self>,
-        caller: &Principal,
+    #[crate::compiled_once]
+    pub async fn exec_held<'a>(
+        self: &'a Arc<Self>,
+        caller: &'a Principal,
         mut request: ExecRequest,
         mut key: IdempotencyKey,
         CallerLease { held, wait }: CallerLease,
@@ -133,13 +136,13 @@ impl Calls {
     /// # Cancel safety
     /// Dropping the future kills what it started. A pending approval that `asked` heard of stays pending: cancel the run.
     /// One that was just being asked is withdrawn.
-    pub async fn exec_for_peer(
-        self: &Arc<Self>,
-        caller: &Principal,
+    pub fn exec_for_peer<'a>(
+        self: &'a Arc<Self>,
+        caller: &'a Principal,
         request: ExecRequest,
-        asked: impl FnMut(&RunId) + Send,
-    ) -> Result<ExecReply, ExecError> {
-        self.exec_telling(caller, request, None, asked).await
+        asked: Box<dyn FnMut(&RunId) + Send + 'a>,
+    ) -> BoxFuture<'a, Result<ExecReply, ExecError>> {
+        Box::pin(self.exec_telling(caller, request, None, asked))
     }
 
     /// Whether calls joined a run, and not all of its callers went away.

@@ -174,6 +174,7 @@ impl Explainer {
     /// # Errors
     /// What [`Calls::exec`](crate::Calls::exec) answers to a call that is refused for another reason than policy, its
     /// command or its environment.
+    #[crate::compiled_once]
     pub async fn explain(&self, caller: &Principal, request: ExecRequest) -> Result<Explanation, ExecError> {
         if self.lifecycle.is_draining() {
             return Err(ExecError::ShuttingDown);
@@ -216,6 +217,7 @@ impl Explainer {
     ///
     /// # Errors
     /// What [`Calls::exec`](crate::Calls::exec) answers to such a call with any command.
+    #[crate::compiled_once]
     pub async fn barred_from_node(
         &self,
         caller: &Principal,

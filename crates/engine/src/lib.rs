@@ -93,7 +93,12 @@ pub mod sign_in;
 pub mod tokens;
 pub mod trials;
 
+/// For each public asynchronous function. The future of an `async fn` is compiled again in every crate that awaits it, with
+/// all that it awaits in turn; a future behind a pointer is compiled here alone.
+pub(crate) use async_recursion::async_recursion as compiled_once;
+
 use std::{
+    fmt,
     path::PathBuf,
     sync::{Arc, Weak},
 };
@@ -218,7 +223,6 @@ pub struct EngineParts {
 }
 
 /// The engine. Shared by every entry point.
-#[derive(Debug)]
 pub struct Engine {
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
@@ -264,6 +268,13 @@ pub struct Engine {
     prompts: Arc<Prompts>,
     remembered: Arc<Remembered>,
     revisions: Arc<Revisions>,
+}
+
+// What it is made of is large, and no one reads it.
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").finish_non_exhaustive()
+    }
 }
 
 impl Engine {

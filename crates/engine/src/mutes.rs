@@ -101,6 +101,7 @@ impl Mutes {
     ///
     /// # Errors
     /// [`MuteError`]; nothing was changed then.
+    #[crate::compiled_once]
     pub async fn mute(
         &self,
         by: &Actor,
@@ -148,6 +149,7 @@ impl Mutes {
     ///
     /// # Errors
     /// [`AllowlistError`]; nothing was changed then.
+    #[crate::compiled_once]
     pub async fn unmute(&self, by: &Actor, agent: &str) -> Result<bool, AllowlistError> {
         let before = self.in_effect(agent);
         let (owner, now) = (agent.to_owned(), self.clock.now());

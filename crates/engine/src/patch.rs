@@ -59,6 +59,7 @@ impl Patches {
     ///
     /// # Errors
     /// [`ExecError`] says why nothing was changed; in [`ExecError::PatchFailed`] a cut-off patch says what is known.
+    #[crate::compiled_once]
     pub async fn apply(
         &self,
         caller: &Principal,

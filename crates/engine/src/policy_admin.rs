@@ -64,6 +64,7 @@ impl PolicyAdmin {
 
     /// What is odd about the rules of the document, one line for each kind. Nothing that keeps these lines from being
     /// made fails the caller's request: they come with the answer to another question.
+    #[crate::compiled_once]
     pub async fn rule_warnings(&self) -> Vec<EntryWarning> {
         let remarks = match self.lint.remarks_on_document().await {
             Ok(remarks) => remarks,

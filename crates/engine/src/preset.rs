@@ -100,9 +100,10 @@ impl PolicyAdmin {
     ///
     /// # Errors
     /// [`PresetError`]; both files are as they were.
-    pub async fn apply_preset(
-        self: &Arc<Self>,
-        by: &Actor,
+    #[crate::compiled_once]
+    pub async fn apply_preset<'a>(
+        self: &'a Arc<Self>,
+        by: &'a Actor,
         preset: Preset,
         reach: PresetReach,
     ) -> Result<AppliedPreset, PresetError> {

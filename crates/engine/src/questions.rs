@@ -135,7 +135,7 @@ impl Questions {
                 hooks::reach("engine.asked");
                 #[cfg(feature = "test-hooks")]
                 drop(tokio::task::spawn_blocking(|| hooks::pause("engine.asked")).await);
-                self.expiries.note_deadline();
+                self.expiries.note_deadline(approval.expires_at);
                 if self.policy.now().stamp() != judged.stamp {
                     // It changed before there was a question to be judged again.
                     self.again.wake();

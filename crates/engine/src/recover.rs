@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
+
 use countersign_domain::{
     Actor, ActorKind, Aftermath, Exit, Host, KillCause, Reason, Recovery as Way, Run, RunStatus, Traces,
 };
@@ -34,7 +36,11 @@ impl Engine {
     ///
     /// # Errors
     /// When the ledger cannot be read.
-    pub async fn recover(self: &Arc<Self>, unstarted: Unstarted) -> Result<(), LedgerError> {
+    pub fn recover(self: &Arc<Self>, unstarted: Unstarted) -> BoxFuture<'_, Result<(), LedgerError>> {
+        Box::pin(self.settle_what_was_left(unstarted))
+    }
+
+    async fn settle_what_was_left(self: &Arc<Self>, unstarted: Unstarted) -> Result<(), LedgerError> {
         hooks::reach("engine.recover");
         let began = self
             .ledger

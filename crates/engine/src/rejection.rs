@@ -56,7 +56,12 @@ impl PolicyAdmin {
     ///
     /// # Errors
     /// [`RejectionError`]; the change waits as before.
-    pub async fn reject_edit(self: &Arc<Self>, by: &Actor, hash: &str) -> Result<Rejection, RejectionError> {
+    #[crate::compiled_once]
+    pub async fn reject_edit<'a>(
+        self: &'a Arc<Self>,
+        by: &'a Actor,
+        hash: &str,
+    ) -> Result<Rejection, RejectionError> {
         let in_effect = self.policy.refresh();
         let is_edit = |held: &Option<PendingChange>| held.as_ref().is_some_and(|held| held.hash == hash);
         if is_edit(&in_effect.pending_document) {

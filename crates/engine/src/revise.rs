@@ -65,9 +65,10 @@ impl Revisions {
     ///
     /// # Errors
     /// [`ReviseError`] says why the old approval stays as it is.
-    pub async fn revise(
-        self: &Arc<Self>,
-        caller: &Principal,
+    #[crate::compiled_once]
+    pub async fn revise<'a>(
+        self: &'a Arc<Self>,
+        caller: &'a Principal,
         id: &ApprovalId,
         command: Command,
     ) -> Result<Approval, ReviseError> {
@@ -99,7 +100,7 @@ impl Revisions {
         match self.ledger.revise(revise).await.map_err(ExecError::from)? {
             ReviseOutcome::Revised { approval, old } => {
                 self.broker.touch(&old.run_id);
-                self.expiries.note_deadline();
+                self.expiries.note_deadline(approval.expires_at);
                 Ok(*approval)
             }
             ReviseOutcome::Resolved(old) => Err(DecideError::AlreadyResolved(old).into()),

@@ -60,6 +60,7 @@ impl PolicyAdmin {
     ///
     /// # Errors
     /// `NotFound` where there is none, `FileTooLarge`, and what reading the file says.
+    #[crate::compiled_once]
     pub async fn saved_forecast(&self) -> io::Result<Vec<u8>> {
         let path = self.settings.state_dir().forecast();
         let read = tokio::task::spawn_blocking(move || read_bounded(&path, MAX_FORECAST_BYTES));
@@ -68,6 +69,7 @@ impl PolicyAdmin {
     }
 
     /// What the kernel of this machine keeps of commands.
+    #[crate::compiled_once]
     pub async fn kernel(&self) -> Kernel {
         let reached = self.lint.reached();
         // Only a panic or the end of the process makes the task fail.

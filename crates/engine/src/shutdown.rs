@@ -45,6 +45,7 @@ impl Engine {
     ///
     /// # Cancel safety
     /// Dropped, it leaves runs as they are; call [`Engine::kill_all`] then.
+    #[crate::compiled_once]
     pub async fn drain(&self) {
         let shutdown = self.settings.current().server.shutdown.clone();
         self.stop_taking().await;
@@ -68,6 +69,7 @@ impl Engine {
     }
 
     /// Ends every run, background ones too, and waits until that is recorded.
+    #[crate::compiled_once]
     pub async fn kill_all(&self) {
         self.lifecycle.begin_to_stop();
         self.kill_where(|_background| true);
@@ -82,6 +84,7 @@ impl Engine {
     }
 
     /// Waits for the engine's own tasks, but for those that only hold background runs.
+    #[crate::compiled_once]
     pub async fn finish_tasks(&self) {
         self.lifecycle.close();
         let runs = self.live.all().len();

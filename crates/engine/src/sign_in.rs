@@ -99,6 +99,7 @@ impl Tokens {
     ///
     /// # Errors
     /// [`LoginLinkError`]; there is no link then.
+    #[crate::compiled_once]
     pub async fn make_login_link(&self, by: &Actor, lasts: Duration) -> Result<LoginLink, LoginLinkError> {
         let now = self.clock.now();
         let operator = self.operator().await?;
@@ -116,6 +117,7 @@ impl Tokens {
     ///
     /// # Errors
     /// [`LoginLinkError`]; there is no link then.
+    #[crate::compiled_once]
     pub async fn make_login_link_for(
         &self,
         by: &Actor,
@@ -180,6 +182,7 @@ impl Tokens {
     ///
     /// # Errors
     /// [`StorageTrouble`] when the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn sign_ins(&self) -> Result<Vec<(SignIn, Token)>, StorageTrouble> {
         Ok(self.ledger.sign_ins(self.clock.now()).await?)
     }
@@ -188,6 +191,7 @@ impl Tokens {
     ///
     /// # Errors
     /// [`StorageTrouble`] when the ledger cannot be written; then it is still signed in.
+    #[crate::compiled_once]
     pub async fn revoke_sign_in(&self, by: &Actor, sign_in: &SignInId) -> Result<bool, StorageTrouble> {
         let was_signed_in = self.ledger.revoke_sign_in(sign_in.clone(), by.clone()).await?;
         self.keyring.remove_browsers(std::slice::from_ref(sign_in));
@@ -202,6 +206,7 @@ impl Tokens {
     ///
     /// # Errors
     /// [`StorageTrouble`] when the ledger cannot be used; nothing was used up then.
+    #[crate::compiled_once]
     pub async fn sign_in(
         &self,
         shown: &Shown,
@@ -265,6 +270,7 @@ impl Tokens {
     }
 
     /// Writes down that what was shown opened nothing.
+    #[crate::compiled_once]
     pub async fn record_failed_sign_in(&self, shown: &Shown, address: String) {
         tracing::info!(address, "a sign-in was refused");
         let by = match shown {
@@ -281,6 +287,7 @@ impl Tokens {
     ///
     /// # Errors
     /// [`StorageTrouble`] when the ledger must be asked and cannot be.
+    #[crate::compiled_once]
     pub async fn browser_of(&self, cookie: &str) -> Result<Option<Arc<Key>>, StorageTrouble> {
         let Some(digest) = SecretDigest::of_presented_sign_in(SignInSecretKind::Cookie, cookie) else {
             return Ok(None);
@@ -302,6 +309,7 @@ impl Tokens {
     ///
     /// # Errors
     /// [`StorageTrouble`] when the ledger cannot be written; then it is still signed in.
+    #[crate::compiled_once]
     pub async fn sign_out(&self, sign_in: &SignInId) -> Result<(), StorageTrouble> {
         self.ledger.sign_out(sign_in.clone()).await?;
         self.keyring.remove_browsers(std::slice::from_ref(sign_in));

@@ -108,7 +108,13 @@ impl Stops {
 
     /// Stops everything. It is in force from the first moment on; the answer comes when nothing begins any more, nothing
     /// is written to what runs, and the ledger has it or could not take it. Then it is written again until it can.
-    pub async fn stop(self: &Arc<Self>, by: &Actor, reason: String, what_runs: WhatRuns) -> Stopped {
+    #[crate::compiled_once]
+    pub async fn stop<'a>(
+        self: &'a Arc<Self>,
+        by: &'a Actor,
+        reason: String,
+        what_runs: WhatRuns,
+    ) -> Stopped {
         let stop = Stop {
             by: by.clone(),
             at: self.clock.now(),
@@ -136,6 +142,7 @@ impl Stops {
     ///
     /// # Errors
     /// [`StorageTrouble`] when the ledger cannot be written; then everything stays stopped.
+    #[crate::compiled_once]
     pub async fn resume(&self, by: &Actor, reason: String) -> Result<ResumeOutcome, StorageTrouble> {
         if self.switch.stopped().is_some_and(|standing| !standing.is_durable) {
             // A caller who waits for a question that this ends is told, too.

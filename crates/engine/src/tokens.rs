@@ -205,6 +205,7 @@ impl Tokens {
     ///
     /// # Errors
     /// [`StorageTrouble`] when the ledger must be asked and cannot be.
+    #[crate::compiled_once]
     pub async fn authenticate(&self, presented: &str) -> Result<Option<Arc<Key>>, StorageTrouble> {
         let Some(digest) = SecretDigest::of_presented(presented) else {
             return Ok(None);
@@ -228,6 +229,7 @@ impl Tokens {
     ///
     /// # Errors
     /// [`CreateTokenError`]; nothing was made then.
+    #[crate::compiled_once]
     pub async fn create(
         &self,
         by: &Actor,
@@ -264,6 +266,7 @@ impl Tokens {
     ///
     /// # Errors
     /// [`StorageTrouble`] when the ledger cannot be written; then it opens nothing still.
+    #[crate::compiled_once]
     pub async fn accept(&self, by: &Actor, id: &TokenId) -> Result<TokenAcceptance, StorageTrouble> {
         let accepted = self.ledger.accept_token(id.clone(), by.clone()).await?;
         if let TokenAcceptance::Accepted(token) = &accepted {
@@ -284,6 +287,7 @@ impl Tokens {
     ///
     /// # Errors
     /// [`StorageTrouble`] when the ledger cannot be written.
+    #[crate::compiled_once]
     pub async fn take_offers_of(&self, directory: &Path) -> Result<(), StorageTrouble> {
         self.offers.get_or_init(|| directory.to_owned());
         self.take_offers().await
@@ -293,6 +297,7 @@ impl Tokens {
     ///
     /// # Errors
     /// [`StorageTrouble`] when the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn list(&self, page: Page) -> Result<Listing<Token>, StorageTrouble> {
         let mut tokens = self.ledger.tokens(page).await?;
         // The ledger is told later, with the next write; a reader need not wait for that.
@@ -308,6 +313,7 @@ impl Tokens {
     ///
     /// # Errors
     /// [`StorageTrouble`] when the ledger cannot be written; then the token still opens.
+    #[crate::compiled_once]
     pub async fn revoke(&self, by: &Actor, id: &TokenId) -> Result<Option<RevokedToken>, StorageTrouble> {
         let revoked = self.ledger.revoke_token(id.clone(), by.clone()).await?;
         self.keyring.remove(id);
@@ -390,6 +396,7 @@ impl Tokens {
     ///
     /// # Errors
     /// [`TokenFileError`]; the server must not start then.
+    #[crate::compiled_once]
     pub async fn ensure_files(&self, operator: &Path, gateway: &Path) -> Result<(), TokenFileError> {
         let answering = BTreeSet::from([Scope::Read, Scope::Approve, Scope::Admin]);
         // Each waits for the disk, and one waiting is enough for both.
@@ -534,6 +541,7 @@ impl TokenAdmin {
     ///
     /// # Errors
     /// [`StorageTrouble`] when the ledger cannot be written; then the token still opens.
+    #[crate::compiled_once]
     pub async fn revoke(&self, by: &Actor, id: &TokenId) -> Result<Option<Token>, StorageTrouble> {
         let (tokens, broker) = (Arc::clone(&self.tokens), Arc::clone(&self.broker));
         let (by, id) = (by.clone(), id.clone());
@@ -554,6 +562,7 @@ impl TokenAdmin {
     ///
     /// # Errors
     /// [`RotateTokenError`]; the old secret opens what it did then.
+    #[crate::compiled_once]
     pub async fn rotate(&self, by: &Actor, id: &TokenId) -> Result<RotatedToken, RotateTokenError> {
         let (tokens, broker) = (Arc::clone(&self.tokens), Arc::clone(&self.broker));
         let (by, id) = (by.clone(), id.clone());

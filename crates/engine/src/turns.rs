@@ -132,7 +132,8 @@ impl Turns {
     ///
     /// # Cancel safety
     /// Dropping the future gives up the position.
-    pub async fn wait(self: &Arc<Self>, asker: &Actor, timeout: Duration) -> Result<Turn, NoTurn> {
+    #[crate::compiled_once]
+    pub async fn wait<'a>(self: &'a Arc<Self>, asker: &'a Actor, timeout: Duration) -> Result<Turn, NoTurn> {
         let (position, own) = self.enter(asker).ok_or(NoTurn::Full)?;
         let both = async {
             let own = own.acquire_owned().await.ok()?;

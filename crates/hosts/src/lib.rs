@@ -24,6 +24,10 @@ pub mod shebang_cache;
 pub mod shell;
 pub mod workdir;
 
+/// For each public asynchronous function. The future of an `async fn` is compiled again in every crate that awaits it, with
+/// all that it awaits in turn; a future behind a pointer is compiled here alone.
+pub(crate) use async_recursion::async_recursion as compiled_once;
+
 pub use host::{Attempt, Host, RunTerms};
 
 #[cfg(doc)]

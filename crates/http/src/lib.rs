@@ -1,4 +1,4 @@
-//! The HTTP API: listeners, the service that every request passes, extractors, one file per resource, and [`mcp`].
+//! The HTTP API: listeners, the service that every request passes, extractors, one file per resource.
 //!
 //! Turns requests into calls of [`countersign_engine::Engine`] and its answers into the wire forms of
 //! `docs/spec/http-api.md`. It must never decide about a command, and it knows no SQL. Every refusal leaves as a
@@ -8,7 +8,6 @@
 
 #![forbid(unsafe_code)]
 
-pub mod mcp;
 pub mod mock;
 
 mod accept;
@@ -50,6 +49,10 @@ mod web_origin;
 
 #[cfg(test)]
 mod tests;
+
+/// For each public asynchronous function. The future of an `async fn` is compiled again in every crate that awaits it, with
+/// all that it awaits in turn; a future behind a pointer is compiled here alone.
+pub(crate) use async_recursion::async_recursion as compiled_once;
 
 pub use listen::{Bound, ListenError, ListenOptions, Purpose, bind};
 pub use openapi::document;

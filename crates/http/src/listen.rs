@@ -140,6 +140,7 @@ pub struct Bound {
 ///
 /// # Errors
 /// [`ListenError`] names the listener that failed; nothing stays open then.
+#[crate::compiled_once]
 pub async fn bind(options: &ListenOptions, passed: Option<StdTcpListener>) -> Result<Bound, ListenError> {
     let tcp_failed = |source| ListenError::Tcp {
         purpose: options.purpose,
@@ -221,6 +222,7 @@ impl Bound {
 
     /// Answers requests until `stop`, then lets those that are under way finish until `abort`. Removes the
     /// socket file at the end.
+    #[crate::compiled_once]
     pub async fn serve(self, service: HttpService, stop: CancellationToken, abort: CancellationToken) {
         let Self {
             purpose,

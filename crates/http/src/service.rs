@@ -110,7 +110,7 @@ impl HttpService {
     ///
     /// # Cancel safety
     /// Dropping the future drops the handler: that is how a client that leaves ends its foreground run.
-    pub async fn answer(&self, peer: Peer, request: Request<Body>) -> Response {
+    pub(crate) async fn answer(&self, peer: Peer, request: Request<Body>) -> Response {
         let trace = self.admission.trace(request.headers());
         let passed =
             service_fn(move |request| async move { Ok::<_, Infallible>(self.pass(peer, request).await) });

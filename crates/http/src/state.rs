@@ -151,6 +151,7 @@ impl AppState {
     ///
     /// # Errors
     /// [`LoginLinkError`]; there is no link then.
+    #[crate::compiled_once]
     pub async fn make_login_link(&self, by: &Actor) -> Result<(Secret, UnixMillis), LoginLinkError> {
         let lasts = self.0.engine.settings().current().server.auth.login_link_ttl;
         let link = self.0.tokens.make_login_link(by, lasts).await?;

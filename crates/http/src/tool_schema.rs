@@ -2,7 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use crate::{mcp::ToolArguments, openapi};
+use countersign_mcp::ToolArguments;
+
+use crate::openapi;
 
 /// Alternatives of the whole body. Some clients leave out a tool whose schema begins with them. What they say is in the
 /// description, and the body is refused when it is neither.

@@ -32,6 +32,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be written; then nothing was.
+    #[crate::compiled_once]
     pub async fn admit_and_launch(
         &self,
         launch: DirectLaunch,
@@ -43,6 +44,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be written; then nothing was.
+    #[crate::compiled_once]
     pub async fn admit_denied(&self, denial: Denial) -> Result<Admission<()>, LedgerError> {
         self.queue.submit(denial).await
     }

@@ -20,6 +20,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn agents(&self) -> Result<Vec<AgentActivity>, LedgerError> {
         self.readers
             .blocking(|connection| {

@@ -78,6 +78,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn approval(&self, id: &ApprovalId) -> Result<Option<Approval>, LedgerError> {
         Ok(self.stored_approval(id).await?.map(|stored| stored.approval))
     }
@@ -86,6 +87,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn approval_with_env(&self, id: &ApprovalId) -> Result<Option<Approval>, LedgerError> {
         let stored = self.stored_approval(id).await?;
         Ok(stored.map(|stored| stored.opened(&self.keys)))
@@ -101,6 +103,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn approvals(
         &self,
         filter: ApprovalFilter,
@@ -125,6 +128,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn approval_rows(
         &self,
         filter: ApprovalFilter,
@@ -168,14 +172,11 @@ impl Ledger {
     ) -> Result<Vec<(ApprovalId, T)>, LedgerError> {
         self.readers
             .blocking(move |connection| {
-                let sql = "SELECT id, card_json FROM approvals WHERE id = ?1";
                 let mut cards = Vec::with_capacity(ids.len());
                 for id in ids {
-                    let card = fetch(connection, sql, (id.as_str(),), |row| {
-                        let card = Columns::after("approvals", row, 1).json()?;
-                        Ok(make(&card))
-                    })?;
-                    cards.extend(card.map(|card| (id, card)));
+                    if let Some(card) = card_of(connection, &id)? {
+                        cards.push((id, make(&card)));
+                    }
                 }
                 Ok(cards)
             })
@@ -186,22 +187,21 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn pending_deadlines(&self, limit: u32) -> Result<Vec<PendingDeadline>, LedgerError> {
+        // As a number: SQLite plans a statement anew for each value of a parameter there.
+        let sql = format!(
+            "SELECT id, expires_ms FROM approvals WHERE status = 'pending' ORDER BY expires_ms LIMIT {limit}"
+        );
         self.readers
             .blocking(move |connection| {
-                list(
-                    connection,
-                    "SELECT id, expires_ms FROM approvals WHERE status = 'pending' ORDER BY expires_ms \
-                     LIMIT ?1",
-                    (limit,),
-                    |row| {
-                        let mut columns = Columns::of("approvals", row);
-                        Ok(PendingDeadline {
-                            approval: columns.word()?,
-                            expires_at: columns.time()?,
-                        })
-                    },
-                )
+                list(connection, &sql, (), |row| {
+                    let mut columns = Columns::of("approvals", row);
+                    Ok(PendingDeadline {
+                        approval: columns.word()?,
+                        expires_at: columns.time()?,
+                    })
+                })
             })
             .await
     }
@@ -210,6 +210,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn pending_approvals(&self) -> Result<Vec<ApprovalId>, LedgerError> {
         self.readers
             .blocking(|connection| {
@@ -227,6 +228,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn approvals_to_persist(&self) -> Result<Vec<Approval>, LedgerError> {
         self.readers
             .blocking(|connection| {
@@ -380,6 +382,13 @@ fn from_row(row: &Row<'_>) -> Result<StoredApproval, Fault> {
         approval,
         binding_digest,
         env_sealed,
+    })
+}
+
+fn card_of(connection: &Connection, id: &ApprovalId) -> Result<Option<ApprovalCard>, Fault> {
+    let sql = "SELECT card_json FROM approvals WHERE id = ?1";
+    fetch(connection, sql, (id.as_str(),), |row| {
+        Columns::of("approvals", row).json()
     })
 }
 

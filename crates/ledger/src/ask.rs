@@ -85,6 +85,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be written; then nothing was.
+    #[crate::compiled_once]
     pub async fn admit_asking(&self, asking: Asking) -> Result<Admission<AskOutcome>, LedgerError> {
         self.queue.submit(asking).await
     }
@@ -93,6 +94,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be written; then nothing was.
+    #[crate::compiled_once]
     pub async fn admit_no_route(&self, no_route: NoRoute) -> Result<Admission<NoRouteOutcome>, LedgerError> {
         self.queue.submit(no_route).await
     }

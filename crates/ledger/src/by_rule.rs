@@ -79,6 +79,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be written, or everything is stopped; then nothing was.
+    #[crate::compiled_once]
     pub async fn settle_by_rule(&self, settle: SettleByRule) -> Result<SettleOutcome, LedgerError> {
         self.queue.submit(settle).await
     }

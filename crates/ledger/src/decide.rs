@@ -105,6 +105,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be written; then nothing was.
+    #[crate::compiled_once]
     pub async fn decide(&self, decide: Decide) -> Result<DecideOutcome, LedgerError> {
         self.queue.submit(decide).await
     }
@@ -113,6 +114,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be written.
+    #[crate::compiled_once]
     pub async fn persist_done(&self, approval: ApprovalId) -> Result<bool, LedgerError> {
         self.queue
             .submit(SettlePersist {
@@ -128,6 +130,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be written.
+    #[crate::compiled_once]
     pub async fn persist_dropped(&self, approval: ApprovalId, warning: String) -> Result<bool, LedgerError> {
         self.queue
             .submit(SettlePersist {

@@ -32,6 +32,7 @@ impl Ledger {
     /// # Errors
     /// When the ledger cannot be written, or has no room for what a launch leaves behind; then nothing was. The answer by
     /// itself may still be taken.
+    #[crate::compiled_once]
     pub async fn decide_and_launch(
         &self,
         answer: DecideAndLaunch,

@@ -46,6 +46,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be written; then it was not used.
+    #[crate::compiled_once]
     pub async fn use_answer(&self, answer: UseAnswer) -> Result<Option<Approval>, LedgerError> {
         self.queue.submit(answer).await
     }

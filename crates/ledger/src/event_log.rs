@@ -63,6 +63,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn events(
         &self,
         window: EventWindow,
@@ -104,6 +105,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn events_until(&self, moment: UnixMillis) -> Result<i64, LedgerError> {
         self.readers
             .blocking(move |connection| {

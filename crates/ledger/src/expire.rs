@@ -91,6 +91,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be written; then nothing was.
+    #[crate::compiled_once]
     pub async fn expire(&self, expire: Expire) -> Result<ExpireOutcome, LedgerError> {
         self.queue.submit(expire).await
     }

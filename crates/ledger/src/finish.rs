@@ -66,6 +66,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be written; then nothing was, and it must be tried again.
+    #[crate::compiled_once]
     pub async fn finish(&self, finish: Finish) -> Result<Finished, LedgerError> {
         self.queue.submit(finish).await
     }
@@ -74,6 +75,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be written; then nothing was.
+    #[crate::compiled_once]
     pub async fn deny(
         &self,
         run_id: RunId,
@@ -93,6 +95,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be written; then nothing was.
+    #[crate::compiled_once]
     pub async fn cancel(
         &self,
         run_id: RunId,
@@ -114,6 +117,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be written; then nothing was.
+    #[crate::compiled_once]
     pub async fn withdraw_left(&self, run_id: RunId, by: Actor) -> Result<CancelOutcome, LedgerError> {
         self.queue
             .submit(Cancel {

@@ -71,6 +71,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn unknown_runs(&self, found: Vec<FoundRun>) -> Result<UnknownRuns, LedgerError> {
         self.readers
             .blocking(move |connection| {
@@ -99,6 +100,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be written; then nothing was.
+    #[crate::compiled_once]
     pub async fn record_forgotten(&self, run: ForgottenRun) -> Result<(), LedgerError> {
         if self.queue.submit(run).await? {
             self.forgot.store(true, Ordering::Relaxed);

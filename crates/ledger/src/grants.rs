@@ -29,6 +29,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn grant_uses(&self, owner: &str, entry: &EntryId) -> Result<u64, LedgerError> {
         self.readers
             .inline(|connection| uses(connection, owner, entry))
@@ -41,6 +42,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn all_grant_uses(&self) -> Result<BTreeMap<(String, EntryId), u64>, LedgerError> {
         self.readers.inline(all_uses).await
     }

@@ -174,6 +174,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be written; then nothing was.
+    #[crate::compiled_once]
     pub async fn keep_answer(
         &self,
         key: IdempotencyKey,

@@ -409,6 +409,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be written; then nothing was.
+    #[crate::compiled_once]
     pub async fn launch(&self, launch: ApprovedLaunch) -> Result<ApprovedOutcome, LedgerError> {
         self.queue.submit(launch).await
     }
@@ -417,6 +418,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be written; then nothing was.
+    #[crate::compiled_once]
     pub async fn relaunch(&self, relaunch: Relaunch) -> Result<RelaunchOutcome, LedgerError> {
         self.queue.submit(relaunch).await
     }

@@ -90,6 +90,10 @@ mod sessions;
 )]
 mod tests;
 
+/// For each public asynchronous function. The future of an `async fn` is compiled again in every crate that awaits it, with
+/// all that it awaits in turn; a future behind a pointer is compiled here alone.
+pub(crate) use async_recursion::async_recursion as compiled_once;
+
 pub use admit::{Denial, DirectLaunch};
 pub use agents::AgentActivity;
 pub use approvals::{ApprovalFilter, ApprovalRow, PendingDeadline};

@@ -77,6 +77,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn node_launch(&self, run: &RunId) -> Result<Option<NodeRun>, LedgerError> {
         self.readers
             .inline(|connection| fetch_launch(connection, run))
@@ -103,6 +104,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn lost_on_node(&self, node_id: String) -> Result<Vec<Run>, LedgerError> {
         self.readers
             .blocking(move |connection| {

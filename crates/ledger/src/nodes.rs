@@ -105,6 +105,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn paired_nodes(&self) -> Result<Vec<PairedNode>, LedgerError> {
         self.readers
             .blocking(|connection| {
@@ -118,6 +119,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn node_token(&self, node_id: &str) -> Result<Option<NodeToken>, LedgerError> {
         self.readers
             .inline(|connection| fetch_token(connection, node_id))
@@ -128,6 +130,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn node_pairings(&self) -> Result<Vec<PairingRequest>, LedgerError> {
         let now = self.clock.now();
         self.readers
@@ -145,6 +148,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be written; then it must not connect.
+    #[crate::compiled_once]
     pub async fn connect_node(&self, connect: ConnectNode) -> Result<NodeAdmission, LedgerError> {
         self.queue.submit(Connect(connect)).await
     }
@@ -153,6 +157,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be written.
+    #[crate::compiled_once]
     pub async fn decide_pairing(
         &self,
         request_id: String,
@@ -172,6 +177,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be written.
+    #[crate::compiled_once]
     pub async fn rename_node(
         &self,
         node_id: String,
@@ -185,6 +191,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be written; then it is still let in.
+    #[crate::compiled_once]
     pub async fn remove_node(&self, node_id: String, by: Actor) -> Result<bool, LedgerError> {
         self.queue.submit(Remove { node_id, by }).await
     }
@@ -194,6 +201,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be written.
+    #[crate::compiled_once]
     pub async fn replace_node_token(
         &self,
         node_id: String,
@@ -207,6 +215,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be written; then the tokens still open.
+    #[crate::compiled_once]
     pub async fn revoke_node(&self, node_id: String, by: Actor) -> Result<Option<PairedNode>, LedgerError> {
         self.queue.submit(Revoke { node_id, by }).await
     }
@@ -215,6 +224,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be written.
+    #[crate::compiled_once]
     pub async fn node_seen(&self, node_id: String, kind: EventKind) -> Result<(), LedgerError> {
         self.queue.submit(RecordNodeSeen { node_id, kind }).await
     }

@@ -144,6 +144,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn overview(&self, stretch: Stretch) -> Result<Overview, LedgerError> {
         self.readers
             .blocking(move |connection| {

@@ -29,6 +29,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be written.
+    #[crate::compiled_once]
     pub async fn background(&self, run_id: RunId, session_id: String) -> Result<bool, LedgerError> {
         let session_id = Some(session_id);
         self.queue.submit(Background { run_id, session_id }).await
@@ -38,6 +39,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be written.
+    #[crate::compiled_once]
     pub async fn outlives_caller(&self, run_id: RunId) -> Result<(), LedgerError> {
         let session_id = None;
         self.queue.submit(Background { run_id, session_id }).await?;

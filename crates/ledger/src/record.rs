@@ -26,6 +26,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be written.
+    #[crate::compiled_once]
     pub async fn record(&self, event: Event, by: Actor) -> Result<(), LedgerError> {
         self.queue.submit(Record { event, by }).await
     }
@@ -34,6 +35,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be written; then neither was.
+    #[crate::compiled_once]
     pub async fn record_change(&self, audit: Entry, event: Event, by: Actor) -> Result<(), LedgerError> {
         self.queue.submit(AuditedChange { audit, event, by }).await
     }

@@ -44,6 +44,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn launched_since(&self, since: UnixMillis) -> Result<bool, LedgerError> {
         self.readers
             .blocking(move |connection| {
@@ -63,6 +64,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn unfinished_runs(&self) -> Result<Vec<UnfinishedRun>, LedgerError> {
         self.readers
             .blocking(|connection| {

@@ -52,6 +52,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be written.
+    #[crate::compiled_once]
     pub async fn prune(&self) -> Result<Pruned, LedgerError> {
         let retention = self.tuning.load().retention;
         self.queue.submit(Prune { retention }).await

@@ -63,6 +63,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be written; then nothing was.
+    #[crate::compiled_once]
     pub async fn revise(&self, revise: Revise) -> Result<ReviseOutcome, LedgerError> {
         self.queue.submit(revise).await
     }
@@ -72,6 +73,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be used.
+    #[crate::compiled_once]
     pub async fn waiting_env(&self, approval: &ApprovalId) -> Result<Option<EnvOverrides>, LedgerError> {
         self.queue.submit(WaitingEnv(approval.clone())).await
     }

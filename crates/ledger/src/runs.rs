@@ -68,6 +68,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn run(&self, id: &RunId) -> Result<Option<Run>, LedgerError> {
         self.readers.inline(|connection| fetch_run(connection, id)).await
     }
@@ -76,6 +77,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn runs(&self, filter: RunFilter, page: Page) -> Result<Listing<Run>, LedgerError> {
         self.readers
             .blocking(move |connection| {
@@ -95,6 +97,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn output(&self, id: &RunId) -> Result<Option<StoredOutput>, LedgerError> {
         let id = id.clone();
         self.readers
@@ -121,6 +124,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn is_keyed(&self, id: &RunId) -> Result<bool, LedgerError> {
         let keyed = self
             .readers
@@ -140,6 +144,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn key_state(&self, key: &IdempotencyKey) -> Result<KeyState, LedgerError> {
         let now = self.clock.now();
         self.readers

@@ -107,6 +107,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn process_session(&self, id: &str) -> Result<Option<ProcessSession>, LedgerError> {
         self.readers
             .inline(|connection| {
@@ -120,6 +121,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn process_sessions(
         &self,
         filter: SessionFilter,
@@ -164,6 +166,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn ended_sessions(&self, agent: &AgentId) -> Result<Vec<EndedSession>, LedgerError> {
         let agent = agent.clone();
         self.readers
@@ -190,6 +193,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn session_ids(&self) -> Result<Vec<(String, AgentId)>, LedgerError> {
         self.readers
             .blocking(|connection| {
@@ -206,6 +210,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn running_leftovers(&self) -> Result<Vec<ProcessSession>, LedgerError> {
         self.readers
             .blocking(|connection| {
@@ -222,6 +227,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be written.
+    #[crate::compiled_once]
     pub async fn end_leftovers(&self, run_id: RunId, killed: bool) -> Result<(), LedgerError> {
         self.queue.submit(EndLeftovers { run_id, killed }).await
     }
@@ -230,6 +236,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be written.
+    #[crate::compiled_once]
     pub async fn forget_sessions(&self, ids: Vec<String>) -> Result<(), LedgerError> {
         self.queue.submit(ForgetSessions(ids)).await
     }
@@ -238,6 +245,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be written.
+    #[crate::compiled_once]
     pub async fn close_session_input(&self, id: String) -> Result<(), LedgerError> {
         self.queue.submit(CloseInput(id)).await
     }

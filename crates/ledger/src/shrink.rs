@@ -47,6 +47,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be written, or the disk has little room left.
+    #[crate::compiled_once]
     pub async fn shrink(&self) -> Result<Shrunk, LedgerError> {
         self.queue.submit(Shrink).await
     }

@@ -108,6 +108,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be written.
+    #[crate::compiled_once]
     pub async fn insert_login_link(&self, link: NewLoginLink) -> Result<UnixMillis, LedgerError> {
         self.queue.submit(InsertLink(link)).await
     }
@@ -117,6 +118,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be written.
+    #[crate::compiled_once]
     pub async fn sign_in(&self, new: NewSignIn) -> Result<Option<Begun>, LedgerError> {
         self.queue.submit(Begin(new)).await
     }
@@ -126,6 +128,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn link_for(&self, sha256: &str) -> Result<Option<LinkFor>, LedgerError> {
         self.readers
             .inline(|connection| {
@@ -142,6 +145,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn sign_ins(&self, now: UnixMillis) -> Result<Vec<(SignIn, Token)>, LedgerError> {
         self.readers
             .inline(|connection| {
@@ -174,6 +178,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be written.
+    #[crate::compiled_once]
     pub async fn revoke_sign_in(&self, id: SignInId, by: Actor) -> Result<bool, LedgerError> {
         self.queue.submit(Revoke { id, by }).await
     }
@@ -182,6 +187,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be written.
+    #[crate::compiled_once]
     pub async fn sign_out(&self, id: SignInId) -> Result<(), LedgerError> {
         self.queue.submit(End(id)).await
     }
@@ -190,6 +196,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be written.
+    #[crate::compiled_once]
     pub async fn record_failed_sign_in(&self, address: String, by: SignInBy) -> Result<(), LedgerError> {
         self.queue.submit(Failed { address, by }).await
     }
@@ -198,6 +205,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn sign_in_by_sha256(&self, sha256: &str) -> Result<Option<StoredSignIn>, LedgerError> {
         self.readers
             .inline(|connection| {

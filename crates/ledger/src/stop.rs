@@ -48,6 +48,7 @@ impl Ledger {
     ///
     /// # Cancel safety
     /// It is in force from the first poll on.
+    #[crate::compiled_once]
     pub async fn press_stop(&self, stop: Stop, kills: bool) -> (Arc<StopStanding>, Pressed) {
         loop {
             let pressed = self.stop.press(stop.clone(), kills);
@@ -64,6 +65,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be written; the stop is in force all the same, and this must be tried again.
+    #[crate::compiled_once]
     pub async fn record_stop(&self) -> Result<Vec<RunId>, LedgerError> {
         let switch = Arc::clone(&self.stop);
         self.queue.submit(RecordStop { switch }).await
@@ -73,6 +75,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be written; then everything stays stopped.
+    #[crate::compiled_once]
     pub async fn resume(&self, resume: Resume) -> Result<ResumeOutcome, LedgerError> {
         let switch = Arc::clone(&self.stop);
         self.queue.submit(Resuming { switch, resume }).await

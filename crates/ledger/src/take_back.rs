@@ -54,6 +54,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be written; then nothing was.
+    #[crate::compiled_once]
     pub async fn take_back(&self, take_back: TakeBack) -> Result<TakeBackOutcome, LedgerError> {
         self.queue.submit(take_back).await
     }

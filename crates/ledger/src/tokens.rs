@@ -53,6 +53,7 @@ impl Ledger {
     ///
     /// # Errors
     /// [`LedgerError::Refused`] when its id or secret exists, else when the ledger cannot be written.
+    #[crate::compiled_once]
     pub async fn insert_token(&self, token: NewToken, by: Actor) -> Result<Token, LedgerError> {
         self.queue.submit(Insert { token, by }).await
     }
@@ -61,6 +62,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be written.
+    #[crate::compiled_once]
     pub async fn accept_token(&self, id: TokenId, by: Actor) -> Result<TokenAcceptance, LedgerError> {
         self.queue.submit(Accept { id, by }).await
     }
@@ -69,6 +71,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn with_owner(&self, actor: &Actor) -> Result<Actor, LedgerError> {
         let token = match actor.token() {
             Some(id) => self.token(&id).await?,
@@ -89,6 +92,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be written.
+    #[crate::compiled_once]
     pub async fn revoke_token(&self, id: TokenId, by: Actor) -> Result<Option<RevokedToken>, LedgerError> {
         self.queue.submit(Revoke { id, by }).await
     }
@@ -97,6 +101,7 @@ impl Ledger {
     ///
     /// # Errors
     /// [`LedgerError::Refused`] when the new id or secret exists, else when the ledger cannot be written.
+    #[crate::compiled_once]
     pub async fn rotate_token(
         &self,
         id: TokenId,
@@ -110,6 +115,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn token_by_sha256(&self, sha256: &str) -> Result<Option<Token>, LedgerError> {
         self.readers
             .inline(|connection| {
@@ -123,6 +129,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn token(&self, id: &TokenId) -> Result<Option<Token>, LedgerError> {
         self.readers
             .inline(|connection| fetch_token(connection, id))
@@ -133,6 +140,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn other_token_named(
         &self,
         name: &str,
@@ -158,6 +166,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn tokens(&self, page: Page) -> Result<Listing<Token>, LedgerError> {
         self.readers
             .blocking(move |connection| {
@@ -177,6 +186,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be written.
+    #[crate::compiled_once]
     pub async fn note_presumed_approver(&self, id: TokenId, is_presumed: bool) -> Result<(), LedgerError> {
         self.queue.submit(NotePresumed { id, is_presumed }).await
     }

@@ -497,6 +497,7 @@ impl RunnerHandle {
     ///
     /// # Cancel safety
     /// Cancelled, it has sent nothing.
+    #[crate::compiled_once]
     pub async fn send(&self, frame: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         self.inner.send(frame, descriptors).await
     }
@@ -551,6 +552,7 @@ impl Sweeper {
     ///
     /// # Cancel safety
     /// Cancelled, it may have done it, and can be done again.
+    #[crate::compiled_once]
     pub async fn sweep(&self, fence: &Fence) {
         let runner = match &self.0 {
             Broom::Own(home) => {

@@ -49,6 +49,10 @@ mod retained;
 mod terminal;
 mod watch;
 
+/// For each public asynchronous function. The future of an `async fn` is compiled again in every crate that awaits it, with
+/// all that it awaits in turn; a future behind a pointer is compiled here alone.
+pub(crate) use async_recursion::async_recursion as compiled_once;
+
 pub use cgroup::{Controller, RunLimits, enforceable};
 pub use client::{
     FileBrokerSource, LaunchedBy, Runner, RunnerError, RunnerHandle, RunnerOptions, SeparateUser, Sweeper,

@@ -86,6 +86,7 @@ impl Subscription {
     ///
     /// # Cancel safety
     /// A change that came while nobody polled is seen by the next call.
+    #[crate::compiled_once]
     pub async fn changed(&mut self) {
         // The sender lives in the broker's map for as long as this subscription does.
         let is_open = match &mut self.changes {

@@ -42,9 +42,10 @@ impl Processes {
     ///
     /// # Cancel safety
     /// Cancelled, it has done what it says or nothing; a session may still be about to end.
-    pub async fn call(
-        self: &Arc<Self>,
-        caller: &Principal,
+    #[crate::compiled_once]
+    pub async fn call<'a>(
+        self: &'a Arc<Self>,
+        caller: &'a Principal,
         call: ProcessCall,
     ) -> Result<ProcessReply, ProcessError> {
         let ProcessCall { agent, action } = call;
@@ -87,6 +88,7 @@ impl Processes {
     ///
     /// # Errors
     /// [`ProcessError`] when the caller may not see them, or they cannot be read.
+    #[crate::compiled_once]
     pub async fn sessions(
         &self,
         caller: &Principal,
@@ -126,6 +128,7 @@ impl Processes {
     ///
     /// # Errors
     /// [`ProcessError`] when they may not.
+    #[crate::compiled_once]
     pub async fn session(
         &self,
         caller: &Principal,

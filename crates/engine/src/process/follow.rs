@@ -105,9 +105,10 @@ impl Processes {
     ///
     /// # Errors
     /// [`ProcessError`] when there is no such session for this caller.
-    pub async fn follow(
-        self: &Arc<Self>,
-        caller: &Principal,
+    #[crate::compiled_once]
+    pub async fn follow<'a>(
+        self: &'a Arc<Self>,
+        caller: &'a Principal,
         agent: Option<AgentId>,
         id: &str,
         after: u64,
@@ -126,9 +127,10 @@ impl Processes {
     ///
     /// # Errors
     /// [`ProcessError`] when there is no such session for this caller, or it has no terminal.
-    pub async fn watch_terminal(
-        self: &Arc<Self>,
-        caller: &Principal,
+    #[crate::compiled_once]
+    pub async fn watch_terminal<'a>(
+        self: &'a Arc<Self>,
+        caller: &'a Principal,
         agent: Option<AgentId>,
         id: &str,
     ) -> Result<TerminalWatch, ProcessError> {
@@ -152,9 +154,10 @@ impl Processes {
     ///
     /// # Errors
     /// [`StorageTrouble`] when the ledger cannot be read.
-    pub async fn follow_run(
-        self: &Arc<Self>,
-        caller: &Principal,
+    #[crate::compiled_once]
+    pub async fn follow_run<'a>(
+        self: &'a Arc<Self>,
+        caller: &'a Principal,
         id: &RunId,
         after: u64,
     ) -> Result<Option<RunFollower>, StorageTrouble> {
@@ -222,6 +225,7 @@ impl SessionFollower {
     ///
     /// # Cancel safety
     /// Cancelled, it has lost nothing.
+    #[crate::compiled_once]
     pub async fn next(&mut self) -> Result<Option<Followed>, StorageTrouble> {
         if self.is_over {
             return Ok(None);
@@ -249,6 +253,7 @@ impl TerminalWatch {
     ///
     /// # Cancel safety
     /// Cancelled, it has lost nothing.
+    #[crate::compiled_once]
     pub async fn next(&mut self) -> Result<Option<Watched>, StorageTrouble> {
         if self.is_over {
             return Ok(None);
@@ -297,6 +302,7 @@ impl RunFollower {
     ///
     /// # Cancel safety
     /// Cancelled, it has lost nothing.
+    #[crate::compiled_once]
     pub async fn next(&mut self) -> Result<Option<RunFollowed>, StorageTrouble> {
         while !self.is_over {
             // Before the output: when the run had ended by then, all of its output was there.

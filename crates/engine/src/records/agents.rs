@@ -35,6 +35,7 @@ impl Records {
     ///
     /// # Errors
     /// When the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn known_agents(&self, caller: &Principal) -> Result<Vec<KnownAgent>, LedgerError> {
         let in_effect = self.policy.refresh();
         let (document, policy) = (&in_effect.document, &in_effect.settings.policy);

@@ -87,6 +87,7 @@ impl Records {
     ///
     /// # Errors
     /// [`StorageTrouble`] when the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn run(&self, caller: &Principal, id: &RunId) -> Result<Option<Run>, StorageTrouble> {
         let run = self.ledger.run(id).await?;
         Ok(run
@@ -98,6 +99,7 @@ impl Records {
     ///
     /// # Errors
     /// [`StorageTrouble`] when the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn runs_with_part(
         &self,
         caller: &Principal,
@@ -116,6 +118,7 @@ impl Records {
     ///
     /// # Errors
     /// [`StorageTrouble`] when the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn approvals_with_part(
         &self,
         caller: &Principal,
@@ -137,6 +140,7 @@ impl Records {
     ///
     /// # Errors
     /// [`StorageTrouble`] when the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn ruling_on(&self, run: &Run) -> Result<Ruling, StorageTrouble> {
         let question = match &run.approval_id {
             Some(id) => self.ledger.approval(id).await?,
@@ -149,6 +153,7 @@ impl Records {
     ///
     /// # Errors
     /// [`StorageTrouble`] when the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn judged(&self, id: &RunId) -> Result<Option<(Run, Ruling)>, StorageTrouble> {
         let Some(run) = self.ledger.run(id).await? else {
             return Ok(None);
@@ -161,6 +166,7 @@ impl Records {
     ///
     /// # Errors
     /// [`StorageTrouble`] when the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn runs(
         &self,
         caller: &Principal,
@@ -190,6 +196,7 @@ impl Records {
     ///
     /// # Errors
     /// [`StorageTrouble`] when it cannot be read.
+    #[crate::compiled_once]
     pub async fn output_text(&self, run: &Run) -> Result<Captured, StorageTrouble> {
         if let Some(live) = self.live.unfinished(&run.id) {
             return Ok(live.with_capture(|capture| capture.captured()));
@@ -224,6 +231,7 @@ impl Records {
     ///
     /// # Errors
     /// [`StorageTrouble`] when the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn output_bytes(&self, id: &RunId) -> Result<Option<OutputBytes>, StorageTrouble> {
         Ok(self.ledger.output(id).await?.map(|stored| match stored {
             StoredOutput::Inline(frames) => OutputBytes::Frames(frames.into()),
@@ -235,6 +243,7 @@ impl Records {
     ///
     /// # Errors
     /// [`StorageTrouble`] when the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn recording(&self, run: &Run) -> Result<Option<OutputBytes>, StorageTrouble> {
         if self.live.unfinished(&run.id).is_none() {
             return self.output_bytes(&run.id).await;
@@ -278,6 +287,7 @@ impl Records {
     ///
     /// # Errors
     /// [`StorageTrouble`] when the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn approvals(
         &self,
         caller: &Principal,
@@ -297,6 +307,7 @@ impl Records {
     ///
     /// # Errors
     /// [`StorageTrouble`] when the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn approval_briefs(
         &self,
         caller: &Principal,
@@ -336,6 +347,7 @@ impl Records {
     ///
     /// # Errors
     /// [`StorageTrouble`] when the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn approval(
         &self,
         caller: &Principal,
@@ -351,6 +363,7 @@ impl Records {
     ///
     /// # Errors
     /// [`StorageTrouble`] when the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn would_have_covered(
         &self,
         caller: &Principal,

@@ -12,6 +12,7 @@ impl Records {
     ///
     /// # Errors
     /// [`StorageTrouble`] when the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn overview(&self, stretch: Stretch) -> Result<(Overview, Vec<Vec<String>>), StorageTrouble> {
         let overview = self.ledger.overview(stretch).await?;
         let mut would_stop = Vec::with_capacity(overview.rules.len());

@@ -37,9 +37,10 @@ impl Sessions {
     ///
     /// # Errors
     /// [`SessionError`] for a caller who may not bring it; then nothing of it was done.
-    pub async fn command(
-        self: &Arc<Self>,
-        caller: &Principal,
+    #[crate::compiled_once]
+    pub async fn command<'a>(
+        self: &'a Arc<Self>,
+        caller: &'a Principal,
         name: &SessionName,
         sender: Sender,
         text: String,

@@ -45,9 +45,10 @@ impl Sessions {
     ///
     /// # Errors
     /// [`SessionError`] says why nothing was changed.
-    pub async fn put_overrides(
-        self: &Arc<Self>,
-        caller: &Principal,
+    #[crate::compiled_once]
+    pub async fn put_overrides<'a>(
+        self: &'a Arc<Self>,
+        caller: &'a Principal,
         name: &SessionName,
         new: NewOverrides,
     ) -> Result<Overrides, SessionError> {
@@ -73,9 +74,10 @@ impl Sessions {
     ///
     /// # Errors
     /// [`SessionError`] says why nothing was changed.
-    pub async fn clear_overrides(
-        self: &Arc<Self>,
-        caller: &Principal,
+    #[crate::compiled_once]
+    pub async fn clear_overrides<'a>(
+        self: &'a Arc<Self>,
+        caller: &'a Principal,
         name: &SessionName,
     ) -> Result<(), SessionError> {
         self.put_overrides(caller, name, NewOverrides::default())

@@ -79,6 +79,7 @@ impl GatewayHost {
     /// # Errors
     /// As [`Self::run_enclosed`].
     #[cfg(feature = "test-hooks")]
+    #[crate::compiled_once]
     pub async fn start_enclosed(
         &self,
         spec: LaunchSpec,
@@ -241,6 +242,7 @@ impl GatewayHost {
     /// # Errors
     /// As [`Self::run_client`].
     #[cfg(feature = "test-hooks")]
+    #[crate::compiled_once]
     pub async fn start_client(&self, spec: LaunchSpec, client: Client) -> Result<Supervised, StartError> {
         self.launch_client(spec, client).await
     }

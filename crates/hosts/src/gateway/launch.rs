@@ -293,6 +293,7 @@ impl GatewayHost {
     /// # Errors
     /// As [`Host::run`].
     #[cfg(feature = "test-hooks")]
+    #[crate::compiled_once]
     pub async fn start(&self, spec: LaunchSpec) -> Result<Supervised, StartError> {
         self.launch(spec).await
     }

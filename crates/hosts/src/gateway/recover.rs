@@ -73,6 +73,7 @@ impl GatewayHost {
     ///
     /// # Errors
     /// [`RecoverError`].
+    #[crate::compiled_once]
     pub async fn recover(&self, run_id: &RunId) -> Result<Recovered, RecoverError> {
         let deadline = tokio::time::Instant::now() + TIMEOUT;
         loop {
@@ -127,6 +128,7 @@ impl GatewayHost {
     }
 
     /// Attaches again to what a run left running when it ended, if that still goes on.
+    #[crate::compiled_once]
     pub async fn attach_leftovers(&self, run_id: &RunId) -> Option<Supervised> {
         let deadline = tokio::time::Instant::now() + TIMEOUT;
         // A process that holds the file of a run that has ended stays with its leftovers, or is about to go.

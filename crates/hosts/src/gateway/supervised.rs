@@ -262,6 +262,7 @@ impl RunControl {
     /// # Cancel safety
     /// Cancelled, it has written nothing, if there are at most `INPUT_BYTES` bytes; else it may have written the
     /// beginning.
+    #[crate::compiled_once]
     pub async fn write_input(&self, bytes: &[u8]) -> Result<(), InputClosed> {
         for part in bytes.chunks(INPUT_BYTES) {
             let room = u32::try_from(part.len()).unwrap_or(u32::MAX);
@@ -291,6 +292,7 @@ impl RunControl {
 
     /// Whether its terminal shows what is typed at this moment. `None` when its supervisor does not say so soon: it ended,
     /// or is of a version that is never asked.
+    #[crate::compiled_once]
     pub async fn echoes(&self) -> Option<bool> {
         let mut answers = self.link.echoes.subscribe();
         self.link.send(&ToSupervisor::AskEcho);
@@ -359,6 +361,7 @@ impl RunEvents {
     ///
     /// # Cancel safety
     /// Cancelled, it has lost nothing.
+    #[crate::compiled_once]
     pub async fn recv(&mut self) -> Option<SupervisorEvent> {
         loop {
             if let Some(event) = self.ready.pop_front() {

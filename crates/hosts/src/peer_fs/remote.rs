@@ -86,6 +86,7 @@ impl Remote {
     ///
     /// # Cancel safety
     /// Nothing is lost.
+    #[crate::compiled_once]
     pub async fn disconnected(&self) {
         let mut connection = self.is_connected.subscribe();
         // It cannot be closed: the sender is ours.

@@ -153,6 +153,7 @@ impl Backends {
     ///
     /// # Errors
     /// [`Unusable`] says what is missing.
+    #[crate::compiled_once]
     pub async fn probe(&self, image: &str) -> Result<Backend, Unusable> {
         match self.choice {
             SandboxBackend::Off => Err(Unusable("[sandbox] backend is \"off\"".to_owned())),
@@ -273,6 +274,7 @@ impl SandboxHost {
     ///
     /// # Cancel safety
     /// Nothing is lost but the probe.
+    #[crate::compiled_once]
     pub async fn backend(&self, image: &str) -> Result<Backend, Unusable> {
         if let Some(known) = self.0.remembered(image) {
             return known;
@@ -302,6 +304,7 @@ impl SandboxHost {
     ///
     /// # Errors
     /// [`Unusable`] says why it is not. Whether there is a backend is looked at anew for the next call then.
+    #[crate::compiled_once]
     pub async fn prepare(&self, place: &Placement) -> Result<(), Unusable> {
         let Placement {
             backend,
@@ -334,6 +337,7 @@ impl SandboxHost {
     ///
     /// # Errors
     /// [`StartError`]; then nothing was started.
+    #[crate::compiled_once]
     pub async fn run(
         &self,
         permit: Permit,
@@ -376,6 +380,7 @@ impl SandboxHost {
     }
 
     /// Ends what a run may have left inside when its supervisor could not say that nothing is.
+    #[crate::compiled_once]
     pub async fn sweep(&self, run_id: &RunId) {
         if let Some(docker) = self.0.backends.docker_if_wanted() {
             docker.sweep(run_id).await;
@@ -383,6 +388,7 @@ impl SandboxHost {
     }
 
     /// Takes away sandboxes that were not used for too long.
+    #[crate::compiled_once]
     pub async fn prune(&self) {
         if let Some(docker) = self.0.backends.docker_if_wanted() {
             docker.prune().await;

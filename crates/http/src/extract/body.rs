@@ -404,8 +404,10 @@ fn known_words<T: DeserializeOwned>(bytes: &[u8], place: &serde_path_to_error::P
     }
     let found = wrong.to_string();
     *wrong = serde_json::Value::String(String::new());
-    let error = serde_json::from_value::<ByName<T>>(value).err()?.to_string();
-    let known = error.strip_prefix("unknown variant ``")?;
+    // From text, as the first reading was: what reads a `T` exists for that already.
+    let text = serde_json::to_vec(&value).ok()?;
+    let error = serde_json::from_slice::<ByName<T>>(&text).err()?.to_string();
+    let known = without_position(&error).strip_prefix("unknown variant ``")?;
     Some(format!("unknown variant `{found}`{known}"))
 }
 

@@ -111,6 +111,7 @@ impl Mock {
     }
 
     /// Serves until `stop` is cancelled.
+    #[crate::compiled_once]
     pub async fn serve(self, stop: CancellationToken) {
         let Self {
             listener,

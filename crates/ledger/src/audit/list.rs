@@ -50,6 +50,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be written.
+    #[crate::compiled_once]
     pub async fn append_audit(&self, entry: Entry) -> Result<(), LedgerError> {
         self.queue.submit(Append(entry)).await
     }
@@ -58,6 +59,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be written; then it must not happen.
+    #[crate::compiled_once]
     pub async fn append_audit_before(&self, entry: Entry) -> Result<(), LedgerError> {
         self.queue.submit(AppendBefore(entry)).await
     }
@@ -66,6 +68,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn audit(&self, filter: AuditFilter, page: Page) -> Result<Listing<AuditRecord>, LedgerError> {
         self.readers
             .blocking(move |connection| {
@@ -120,6 +123,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When a file cannot be read; what is wrong with the chain itself is the answer.
+    #[crate::compiled_once]
     pub async fn verify_audit(&self) -> Result<Verification, VerifyError> {
         let files = std::sync::Arc::clone(&self.files);
         let verified = tokio::task::spawn_blocking(move || {

@@ -121,6 +121,7 @@ impl Key {
     ///
     /// # Cancel safety
     /// Cancel safe: a key that was taken away stays so.
+    #[crate::compiled_once]
     pub async fn removed(&self) {
         let mut removed = self.removed.subscribe();
         // The sender lives in this key, so it does not close.

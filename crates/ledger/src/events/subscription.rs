@@ -100,6 +100,7 @@ impl Subscription {
     ///
     /// # Cancel safety
     /// Cancel safe: the position moves only together with what is put aside for delivery.
+    #[crate::compiled_once]
     pub async fn next(&mut self) -> Result<Option<StreamItem>, EventLogError> {
         loop {
             if let Some(item) = self.ready.pop_front() {

@@ -52,6 +52,7 @@ impl NodeHub {
     ///
     /// # Errors
     /// When the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn load(
         ledger: Ledger,
         settings: Arc<SettingsStore>,

@@ -147,6 +147,7 @@ impl Outbox {
     }
 
     /// Completes when the connection closes or has ended.
+    #[crate::compiled_once]
     pub async fn closed(&self) {
         self.0.ended.cancelled().await;
     }

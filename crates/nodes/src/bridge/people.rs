@@ -20,6 +20,7 @@ impl Bridge {
     ///
     /// # Errors
     /// Never today: who was let in is in memory.
+    #[crate::compiled_once]
     pub async fn nodes(&self) -> Result<Vec<NodeRecord>, StorageTrouble> {
         Ok(self.hub.records())
     }
@@ -28,6 +29,7 @@ impl Bridge {
     ///
     /// # Errors
     /// Never today: who was let in is in memory.
+    #[crate::compiled_once]
     pub async fn node(&self, node_id: &str) -> Result<Option<NodeRecord>, StorageTrouble> {
         Ok(self.hub.record(node_id))
     }
@@ -36,6 +38,7 @@ impl Bridge {
     ///
     /// # Errors
     /// When the ledger cannot be read.
+    #[crate::compiled_once]
     pub async fn pairings(&self) -> Result<Vec<PairingRequest>, StorageTrouble> {
         let waiting = self.hub.ledger.node_pairings().await?;
         Ok(waiting.into_iter().map(PairingRequest::from).collect())
@@ -45,6 +48,7 @@ impl Bridge {
     ///
     /// # Errors
     /// When the ledger cannot be written; then nothing was decided.
+    #[crate::compiled_once]
     pub async fn decide_pairing(
         &self,
         by: &Actor,
@@ -62,6 +66,7 @@ impl Bridge {
     ///
     /// # Errors
     /// When the ledger cannot be written.
+    #[crate::compiled_once]
     pub async fn rename(
         &self,
         by: &Actor,
@@ -85,6 +90,7 @@ impl Bridge {
     ///
     /// # Errors
     /// When the ledger cannot be written; then it is still let in.
+    #[crate::compiled_once]
     pub async fn remove(&self, by: &Actor, node_id: &str) -> Result<bool, StorageTrouble> {
         let hub = Arc::clone(&self.hub);
         let (by, node_id) = (by.clone(), node_id.to_owned());
@@ -105,6 +111,7 @@ impl Bridge {
     ///
     /// # Errors
     /// When the ledger cannot be written.
+    #[crate::compiled_once]
     pub async fn rotate_token(&self, by: &Actor, node_id: &str) -> Result<Option<Secret>, StorageTrouble> {
         let hub = Arc::clone(&self.hub);
         let fresh = NodeSecret::generate(&*self.ids);
@@ -129,6 +136,7 @@ impl Bridge {
     ///
     /// # Errors
     /// When the ledger cannot be written; then the tokens still open.
+    #[crate::compiled_once]
     pub async fn revoke_token(&self, by: &Actor, node_id: &str) -> Result<bool, StorageTrouble> {
         let hub = Arc::clone(&self.hub);
         let (by, node_id) = (by.clone(), node_id.to_owned());

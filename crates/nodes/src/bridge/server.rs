@@ -97,6 +97,7 @@ impl Bridge {
     }
 
     /// Tells everybody that the server stops, and waits for them a little. Nobody is served afterwards.
+    #[crate::compiled_once]
     pub async fn shut_down(&self) {
         self.stopping.cancel();
         self.tasks.close();

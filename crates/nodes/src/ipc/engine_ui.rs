@@ -66,10 +66,14 @@ impl EngineUi {
         let session = place.session.clone();
         let request = place.exec_request(order)?;
         let (told, mut asked) = mpsc::unbounded_channel::<RunId>();
-        let mut running = Box::pin(self.engine.calls().exec_for_peer(&self.peer, request, |run_id| {
+        let tell = move |run_id: &RunId| {
             // Nobody listens any more only when the peer left.
             drop(told.send(run_id.clone()));
-        }));
+        };
+        let mut running = self
+            .engine
+            .calls()
+            .exec_for_peer(&self.peer, request, Box::new(tell));
         let mut prompt: Option<(RunId, OpenPrompt)> = None;
         loop {
             tokio::select! {

@@ -120,6 +120,7 @@ impl<U: Ui> Host<U> {
     ///
     /// # Errors
     /// When the listener cannot be used.
+    #[crate::compiled_once]
     pub async fn serve(self: Arc<Self>, listener: OwnedFd, stop: CancellationToken) -> io::Result<()> {
         let listener = UnixListener::from_std(listener.into())?;
         let tasks = TaskTracker::new();

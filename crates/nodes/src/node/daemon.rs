@@ -243,6 +243,7 @@ impl NodeDaemon {
     }
 
     /// Keeps the connection until everything is answered that was asked, for a moment at most, and hangs up.
+    #[crate::compiled_once]
     pub async fn say_goodbye(&self) {
         if timeout(GOODBYE, self.host.finish()).await.is_err() {
             tracing::warn!("not everything could be reported; the gateway may ask at the next start");
@@ -251,6 +252,7 @@ impl NodeDaemon {
     }
 
     /// Connects again and again until it is told to hang up.
+    #[crate::compiled_once]
     pub async fn keep_connected(&self) {
         let mut course = Course {
             protocol: Protocol::Four,

@@ -114,6 +114,7 @@ impl DockerBackend {
     ///
     /// # Errors
     /// [`Unusable`] says what is missing.
+    #[crate::compiled_once]
     pub async fn probe(&self, image: &str) -> Result<(), Unusable> {
         let ask = async {
             let engine = self.connect().await?;
@@ -129,6 +130,7 @@ impl DockerBackend {
     ///
     /// # Errors
     /// [`Unusable`] says why it does not.
+    #[crate::compiled_once]
     pub async fn prepare(&self, enclosure: &Enclosure) -> Result<(), Unusable> {
         let name = &enclosure.name;
         let own = Arc::clone(self.shared.making().entry(name.clone()).or_default());
@@ -168,6 +170,7 @@ impl DockerBackend {
     }
 
     /// Kills what is left inside of a run whose client died, if anything is.
+    #[crate::compiled_once]
     pub async fn sweep(&self, run_id: &RunId) {
         let Ok(engine) = self.connect().await else {
             // The containers of an engine that is gone are gone with it, or the process that finds them sweeps them.
@@ -180,6 +183,7 @@ impl DockerBackend {
 
     /// Removes containers that were not used for too long, or are too old, as their labels say. One in which something
     /// runs stays.
+    #[crate::compiled_once]
     pub async fn prune(&self) {
         let Ok(engine) = self.connect().await else { return };
         let Ok(containers) = self.containers(&engine, false).await else {

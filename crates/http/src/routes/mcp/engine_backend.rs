@@ -1,6 +1,6 @@
 //! The engine as the backend of MCP tools: the same entries, bodies and answers as `POST /v1/exec` and its kin.
 //!
-//! It must never do for a tool what the route of the API would refuse. The trait is [`crate::mcp::Backend`].
+//! It must never do for a tool what the route of the API would refuse. The traits are [`Backend`] and [`Calls`].
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -8,6 +8,7 @@ use std::{
 };
 
 use axum::http::request::Parts;
+use futures_util::future::BoxFuture;
 use rmcp::model::{ErrorData, Extensions, JsonObject};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -15,12 +16,12 @@ use tokio_util::sync::CancellationToken;
 
 use countersign_domain::{Principal, RunId};
 use countersign_engine::{IdempotencyKey, OnDisconnect, Turn, reply::CancelError};
+use countersign_mcp::{AskingTool, Backend, CallContext, Calls, ExecCall, Outcome, WaitPolicy};
 
 use super::{in_flight::InFlightPermit, mount::EngineBackend, session::Session};
 
 use crate::{
     extract,
-    mcp::{AskingTool, Backend, CallContext, ExecCall, Outcome, WaitPolicy},
     problem::Problem,
     routes::{
         exec::{ExecAnswer, ExecBody, explanation_body},
@@ -157,45 +158,14 @@ impl EngineBackend {
         let explanation = self.engine.explainer().explain(caller, request).await?;
         json(&explanation_body(explanation))
     }
-}
 
-impl Backend for EngineBackend {
-    type Caller = Arc<Principal>;
-
-    fn origin(&self, request: &Extensions) -> Result<CallContext<Arc<Principal>>, ErrorData> {
-        let asker = request
-            .get::<Parts>()
-            .and_then(|parts| parts.extensions.get::<Asker>())
-            .ok_or_else(|| ErrorData::internal_error("nobody is known to have sent this", None))?;
-        asker.turn.end();
-        Ok(CallContext {
-            scope: scope_of(&asker.principal, asker.session.as_ref()),
-            session: asker.session.as_ref().map(Session::to_text),
-            shows_links: asker.session.as_ref().is_some_and(|session| session.shows_links),
-            cancelled: asker.cancelled.clone(),
-            caller: Arc::clone(&asker.principal),
-        })
-    }
-
-    async fn exec(&self, caller: &Arc<Principal>, call: ExecCall) -> Outcome {
-        outcome(self.run(caller, call).await)
-    }
-
-    async fn explain(&self, caller: &Arc<Principal>, arguments: JsonObject) -> Outcome {
-        outcome(self.explanation(caller, arguments).await)
-    }
-
-    async fn process(&self, caller: &Arc<Principal>, arguments: JsonObject) -> Outcome {
-        outcome(self.processed(caller, arguments).await)
-    }
-
-    async fn status(&self, caller: &Arc<Principal>, run_id: &str) -> Option<String> {
+    async fn status(&self, caller: &Principal, run_id: &str) -> Option<String> {
         let run_id = RunId::parse(run_id.to_owned()).ok()?;
         let run = self.engine.records().run(caller, &run_id).await.ok()??;
         Some(run.status.api_name().to_owned())
     }
 
-    async fn stop(&self, caller: &Arc<Principal>, run_id: &str) {
+    async fn stop(&self, caller: &Principal, run_id: &str) {
         let Ok(run_id) = RunId::parse(run_id.to_owned()) else {
             return;
         };
@@ -209,6 +179,55 @@ impl Backend for EngineBackend {
                 tracing::warn!(run.id = %run_id, %error, "a run whose call was taken back was not stopped");
             }
         }
+    }
+}
+
+impl Backend for EngineBackend {
+    fn origin(&self, request: &Extensions) -> Result<CallContext, ErrorData> {
+        let asker = request
+            .get::<Parts>()
+            .and_then(|parts| parts.extensions.get::<Asker>())
+            .ok_or_else(|| ErrorData::internal_error("nobody is known to have sent this", None))?;
+        asker.turn.end();
+        Ok(CallContext {
+            scope: scope_of(&asker.principal, asker.session.as_ref()),
+            session: asker.session.as_ref().map(Session::to_text),
+            shows_links: asker.session.as_ref().is_some_and(|session| session.shows_links),
+            cancelled: asker.cancelled.clone(),
+            calls: Arc::new(EngineCalls {
+                backend: self.clone(),
+                caller: Arc::clone(&asker.principal),
+            }),
+        })
+    }
+}
+
+/// The calls of a caller.
+#[derive(Debug)]
+struct EngineCalls {
+    backend: EngineBackend,
+    caller: Arc<Principal>,
+}
+
+impl Calls for EngineCalls {
+    fn exec(&self, call: ExecCall) -> BoxFuture<'_, Outcome> {
+        Box::pin(async move { outcome(self.backend.run(&self.caller, call).await) })
+    }
+
+    fn explain(&self, arguments: JsonObject) -> BoxFuture<'_, Outcome> {
+        Box::pin(async move { outcome(self.backend.explanation(&self.caller, arguments).await) })
+    }
+
+    fn process(&self, arguments: JsonObject) -> BoxFuture<'_, Outcome> {
+        Box::pin(async move { outcome(self.backend.processed(&self.caller, arguments).await) })
+    }
+
+    fn status<'a>(&'a self, run_id: &'a str) -> BoxFuture<'a, Option<String>> {
+        Box::pin(self.backend.status(&self.caller, run_id))
+    }
+
+    fn stop<'a>(&'a self, run_id: &'a str) -> BoxFuture<'a, ()> {
+        Box::pin(self.backend.stop(&self.caller, run_id))
     }
 }
 

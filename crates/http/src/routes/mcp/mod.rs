@@ -3,7 +3,7 @@
 //! Nothing is kept per client: a session is an id that the client carries ([`session`]). Each request passes the same
 //! admission as every other, with a bearer token of scope `exec`. What a client answers to a request of ours is taken
 //! and thrown away. The endpoint must never serve a page of another origin, and a tool must never do what the route of
-//! the API would refuse. Read on: [`Mount`] holds the server, [`EngineBackend`] does what tools ask, [`crate::mcp`] has
+//! the API would refuse. Read on: [`Mount`] holds the server, [`EngineBackend`] does what tools ask, [`countersign_mcp`] has
 //! the tools.
 
 mod engine_backend;
@@ -19,9 +19,7 @@ use axum::{
     http::{HeaderMap, HeaderValue, Request, StatusCode, header, request::Parts},
     response::{IntoResponse, Response},
 };
-use rmcp::transport::streamable_http_server::{
-    StreamableHttpServerConfig, StreamableHttpService, session::never::NeverSessionManager,
-};
+use http_body_util::Full;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
@@ -31,12 +29,12 @@ pub(crate) use mount::Mount;
 use mount::{EngineBackend, Served};
 use session::Session;
 
+use countersign_mcp::{HttpEndpoint, Server};
 use countersign_wire::problem::ProblemBody;
 
 use crate::{
     caller::{AgentCaller, Exec},
     extract::{self, BodyLimit, JsonBytes, QueryOf},
-    mcp::Server,
     problem::{Code, Problem},
     route_table::{RouteTable, routes},
     state::AppState,
@@ -61,20 +59,10 @@ impl Mount {
                 body_limit: self.body_limit.clone(),
             };
             let (clock, ids) = (Arc::clone(self.engine.clock()), Arc::clone(self.engine.ids()));
-            let server = Server::new(backend, tool_schema::tool_arguments(), clock, ids);
-            let config = StreamableHttpServerConfig::default()
-                .with_legacy_session_mode(false)
-                .with_json_response(true)
-                .with_max_request_body_bytes(self.body_limit.bytes())
-                // The admission has checked it already, against names that can change.
-                .disable_allowed_hosts();
-            let copy = server.clone();
+            let server = Server::new(Arc::new(backend), tool_schema::tool_arguments(), clock, ids);
             Served {
-                service: StreamableHttpService::new(
-                    move || Ok(copy.clone()),
-                    Arc::new(NeverSessionManager::default()),
-                    config,
-                ),
+                // The admission has checked the host already.
+                endpoint: HttpEndpoint::new(&server, self.body_limit.bytes()),
                 server,
             }
         })
@@ -182,8 +170,8 @@ async fn mcp(
         .insert(Asker::new(&caller, session, cancelled, permit, turn));
     let response = mount
         .served()
-        .service
-        .handle(Request::from_parts(parts, Body::from(bytes)))
+        .endpoint
+        .handle(Request::from_parts(parts, Full::new(bytes)))
         .await;
     let mut response = readable(response.map(Body::new)).await?;
     if let Some(opened) = opened.filter(|_| response.status().is_success()) {

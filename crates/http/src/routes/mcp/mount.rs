@@ -5,13 +5,12 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use rmcp::transport::streamable_http_server::{StreamableHttpService, session::never::NeverSessionManager};
-
 use countersign_engine::Engine;
+use countersign_mcp::{HttpEndpoint, Server};
 
 use super::in_flight::InFlight;
 
-use crate::{extract::BodyLimit, links::Links, mcp::Server};
+use crate::{extract::BodyLimit, links::Links};
 
 /// The MCP server, once there is one, and the requests it works on.
 pub(crate) struct Mount {
@@ -24,11 +23,12 @@ pub(crate) struct Mount {
 
 /// The MCP server, and the same behind the transport.
 pub(super) struct Served {
-    pub(super) service: StreamableHttpService<Server<EngineBackend>, NeverSessionManager>,
-    pub(super) server: Server<EngineBackend>,
+    pub(super) endpoint: HttpEndpoint,
+    pub(super) server: Server,
 }
 
 /// Does calls by the engine.
+#[derive(Clone)]
 pub(super) struct EngineBackend {
     pub(super) engine: Arc<Engine>,
     pub(super) links: Links,

@@ -1,52 +1,53 @@
 //! The backend of the MCP server: the calls that it needs of the rest of the program.
 //!
-//! [`Backend`] is implemented by the engine behind `POST /mcp` (`http/routes/mcp/engine_backend.rs`) and by the HTTP API behind
-//! `countersign mcp` (`cli/mcp.rs`). A backend does what the API's own routes do and must never decide a question: no tool
+//! [`Backend`] and [`Calls`] are implemented by the engine behind `POST /mcp` (`http/routes/mcp/engine_backend.rs`) and by the
+//! HTTP API behind `countersign mcp` (`cli/mcp.rs`). A backend does what the API's own routes do and must never decide a question: no tool
 //! answers one. The server that calls it is [`super::server`].
 
-use std::{fmt::Debug, future::Future};
+use std::{fmt::Debug, sync::Arc};
 
+use futures_util::future::BoxFuture;
 use rmcp::model::{ErrorData, Extensions, JsonObject};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::AskingTool;
 
-/// Does calls for the [`Server`](super::Server).
+/// Knows the callers of the [`Server`](super::Server).
 pub trait Backend: Debug + Send + Sync + 'static {
-    /// A caller who proved who they are.
-    type Caller: Debug + Clone + Send + Sync;
-
     /// Who sent a request, from what its transport noted on it.
     ///
     /// # Errors
     /// When the transport noted nobody.
-    fn origin(&self, request: &Extensions) -> Result<CallContext<Self::Caller>, ErrorData>;
+    fn origin(&self, request: &Extensions) -> Result<CallContext, ErrorData>;
+}
 
+/// The calls of one caller who proved who they are.
+pub trait Calls: Debug + Send + Sync {
     /// Does what `POST /v1/exec` does, or `POST /v1/apply-patch`.
     ///
     /// # Cancel safety
     /// Dropping the future ends a run that was started for it in the foreground.
-    fn exec(&self, caller: &Self::Caller, call: ExecCall) -> impl Future<Output = Outcome> + Send;
+    fn exec(&self, call: ExecCall) -> BoxFuture<'_, Outcome>;
 
     /// Does what `POST /v1/exec/explain` does.
-    fn explain(&self, caller: &Self::Caller, arguments: JsonObject) -> impl Future<Output = Outcome> + Send;
+    fn explain(&self, arguments: JsonObject) -> BoxFuture<'_, Outcome>;
 
     /// Does what `POST /v1/process` does.
-    fn process(&self, caller: &Self::Caller, arguments: JsonObject) -> impl Future<Output = Outcome> + Send;
+    fn process(&self, arguments: JsonObject) -> BoxFuture<'_, Outcome>;
 
     /// The status of a run of the caller's.
-    fn status(&self, caller: &Self::Caller, run_id: &str) -> impl Future<Output = Option<String>> + Send;
+    fn status<'a>(&'a self, run_id: &'a str) -> BoxFuture<'a, Option<String>>;
 
     /// Ends a run of the caller's.
-    fn stop(&self, caller: &Self::Caller, run_id: &str) -> impl Future<Output = ()> + Send;
+    fn stop<'a>(&'a self, run_id: &'a str) -> BoxFuture<'a, ()>;
 }
 
 /// Where a request came from.
-#[derive(Debug, Clone)]
-pub struct CallContext<C> {
-    /// Who sent it; the backend gets this back with each call.
-    pub caller: C,
+#[derive(Debug)]
+pub struct CallContext {
+    /// What its sender may do.
+    pub calls: Arc<dyn Calls>,
     /// Stands for the caller and their conversation: what is remembered for one is not given to another.
     pub scope: String,
     /// The session in which request ids are unique; `None` where the transport has none.

@@ -36,12 +36,12 @@ asked first. Nothing here can answer for that person.";
 const TO_SHOW: Duration = Duration::from_secs(1);
 
 /// Serves the tools; cheap to clone.
-#[derive(Debug)]
-pub struct Server<D>(Arc<Shared<D>>);
+#[derive(Debug, Clone)]
+pub struct Server(Arc<Shared>);
 
 #[derive(Debug)]
-struct Shared<D> {
-    backend: D,
+struct Shared {
+    backend: Arc<dyn Backend>,
     tools: Vec<Tool>,
     pending: PendingCalls,
     clock: Arc<dyn Clock>,
@@ -49,9 +49,9 @@ struct Shared<D> {
 }
 
 /// A call under way.
-struct Conduct<'a, D: Backend> {
-    server: &'a Shared<D>,
-    origin: &'a CallContext<D::Caller>,
+struct Conduct<'a> {
+    server: &'a Shared,
+    origin: &'a CallContext,
     context: &'a RequestContext<RoleServer>,
     progress: Progress,
     /// The run, once a person is asked about it.
@@ -76,15 +76,14 @@ enum Showing {
     Text,
 }
 
-impl<D> Clone for Server<D> {
-    fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
-    }
-}
-
-impl<D: Backend> Server<D> {
+impl Server {
     /// A server whose tools take these arguments and do calls by `backend`.
-    pub fn new(backend: D, arguments: ToolArguments, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Self {
+    pub fn new(
+        backend: Arc<dyn Backend>,
+        arguments: ToolArguments,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn Ids>,
+    ) -> Self {
         Self(Arc::new(Shared {
             backend,
             tools: tools::list(arguments),
@@ -101,7 +100,7 @@ impl<D: Backend> Server<D> {
     }
 }
 
-impl<D: Backend> ServerHandler for Server<D> {
+impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
         ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
             .with_server_info(Implementation::new("countersign", env!("CARGO_PKG_VERSION")))
@@ -168,23 +167,23 @@ impl<D: Backend> ServerHandler for Server<D> {
 }
 
 /// Ends when the client takes the call back or is gone.
-async fn taken_back<C: Sync>(context: &RequestContext<RoleServer>, origin: &CallContext<C>) {
+async fn taken_back(context: &RequestContext<RoleServer>, origin: &CallContext) {
     tokio::select! {
         () = context.ct.cancelled() => {}
         () = origin.cancelled.cancelled() => {}
     }
 }
 
-impl<D: Backend> Conduct<'_, D> {
+impl Conduct<'_> {
     async fn explain(&self, request: CallToolRequestParams) -> CallToolResponse {
         let arguments = request.arguments.unwrap_or_default();
-        let outcome = self.server.backend.explain(&self.origin.caller, arguments).await;
+        let outcome = self.origin.calls.explain(arguments).await;
         present::explanation(outcome).into()
     }
 
     async fn process(&self, request: CallToolRequestParams) -> CallToolResponse {
         let arguments = request.arguments.unwrap_or_default();
-        let call = self.server.backend.process(&self.origin.caller, arguments);
+        let call = self.origin.calls.process(arguments);
         // A poll may wait.
         let outcome = self.progress.during(call, || ready("waiting".to_owned())).await;
         present::process(outcome).into()
@@ -307,7 +306,7 @@ impl<D: Backend> Conduct<'_, D> {
     }
 
     async fn exec_once(&self, call: &ExecCall) -> Outcome {
-        self.server.backend.exec(&self.origin.caller, call.clone()).await
+        self.origin.calls.exec(call.clone()).await
     }
 
     fn remember(&self, call: &ExecCall, outcome: &Outcome) {
@@ -359,7 +358,7 @@ impl<D: Backend> Conduct<'_, D> {
     /// How the call stands while the client waits for a person and then for the command.
     async fn describe(&self, answer: &Value) -> String {
         let run_id = self.asked.get().map(String::as_str).unwrap_or_default();
-        let status = self.server.backend.status(&self.origin.caller, run_id).await;
+        let status = self.origin.calls.status(run_id).await;
         match status.as_deref() {
             Some("approval-pending") | None => present::waiting_line(answer, self.now()),
             Some(status) => format!("allowed; {status}"),
@@ -406,10 +405,10 @@ impl<D: Backend> Conduct<'_, D> {
     /// Ends what runs for a call that was taken back. A question stays: an approver may be reading it.
     async fn stop(&self) {
         let Some(run_id) = self.asked.get() else { return };
-        let backend = &self.server.backend;
-        let status = backend.status(&self.origin.caller, run_id).await;
+        let calls = &self.origin.calls;
+        let status = calls.status(run_id).await;
         if matches!(status.as_deref(), Some("queued" | "running")) {
-            backend.stop(&self.origin.caller, run_id).await;
+            calls.stop(run_id).await;
         }
     }
 
