@@ -16,6 +16,15 @@ const WORK: Duration = Duration::from_millis(30);
 /// After so many looks it is given back in the middle of work, too.
 const MOST_LOOKS: u32 = 20;
 
+/// What goes back to the system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Release {
+    /// What was freed, and the program's code: after a rest no one waits for it.
+    FreedAndCode,
+    /// What was freed: the code is at work.
+    Freed,
+}
+
 /// Decides when memory is given back: once work is followed by rest, and now and then where rest never comes.
 #[derive(Debug, Default)]
 struct Releases {
@@ -27,13 +36,19 @@ struct Releases {
 }
 
 impl Releases {
-    /// Whether it is time; `used` is the time on processors since the start.
-    fn is_due(&mut self, used: Duration) -> bool {
+    /// What it is time for; `used` is the time on processors since the start.
+    fn due(&mut self, used: Duration) -> Option<Release> {
         let rests = used.saturating_sub(self.seen) < REST;
         let has_worked = used.saturating_sub(self.released) >= WORK;
         self.seen = used;
         self.looks += 1;
-        has_worked && (rests || self.looks >= MOST_LOOKS)
+        if has_worked && rests {
+            Some(Release::FreedAndCode)
+        } else if has_worked && self.looks >= MOST_LOOKS {
+            Some(Release::Freed)
+        } else {
+            None
+        }
     }
 
     /// Memory was given back, which took time itself.
@@ -57,13 +72,16 @@ pub(super) async fn give_back(ledger: &Ledger) -> Infallible {
     let mut releases = Releases::default();
     loop {
         ticks.tick().await;
-        if !releases.is_due(processor_time()) {
+        let Some(release) = releases.due(processor_time()) else {
             continue;
-        }
+        };
         let ledger = ledger.clone();
         let released = tokio::task::spawn_blocking(move || {
             ledger.release_memory();
             memory::give_back();
+            if release == Release::FreedAndCode {
+                memory::let_go_of_code();
+            }
         });
         if let Err(error) = released.await {
             tracing::debug!(%error, "memory was not given back");
@@ -77,36 +95,39 @@ mod tests {
     use super::*;
 
     /// What each look says, after so many milliseconds of work.
-    fn due(work: &[u64]) -> Vec<bool> {
+    fn due(work: &[u64]) -> Vec<Option<Release>> {
         let mut releases = Releases::default();
         let mut used = 0;
         let look = |work: &u64| {
             used += work;
-            let is_due = releases.is_due(Duration::from_millis(used));
-            if is_due {
+            let due = releases.due(Duration::from_millis(used));
+            if due.is_some() {
                 releases.done(Duration::from_millis(used));
             }
-            is_due
+            due
         };
         work.iter().map(look).collect()
     }
 
+    const ALL: Option<Release> = Some(Release::FreedAndCode);
+
     #[test]
     fn rest_after_work_gives_back_once() {
-        assert_eq!(due(&[500, 500, 0, 0, 0]), [false, false, true, false, false]);
-        assert_eq!(due(&[500, 0, 10, 500, 10]), [false, true, false, false, true]);
+        assert_eq!(due(&[500, 500, 0, 0, 0]), [None, None, ALL, None, None]);
+        assert_eq!(due(&[500, 0, 10, 500, 10]), [None, ALL, None, None, ALL]);
     }
 
     #[test]
     fn little_work_leaves_nothing_to_give_back() {
-        assert_eq!(due(&[20, 0, 0]), [false; 3]);
-        assert_eq!(due(&[29, 29, 29, 29]), [false, true, false, true]);
+        assert_eq!(due(&[20, 0, 0]), [None; 3]);
+        assert_eq!(due(&[29, 29, 29, 29]), [None, ALL, None, ALL]);
     }
 
     #[test]
-    fn work_without_rest_gives_back_now_and_then() {
+    fn work_without_rest_gives_back_now_and_then_and_keeps_the_code() {
         let looks = due(&[1000; 60]);
-        let given: Vec<usize> = (0..60).filter(|look| looks[*look]).collect();
+        let given: Vec<usize> = (0..60).filter(|look| looks[*look].is_some()).collect();
         assert_eq!(given, [19, 39, 59]);
+        assert_eq!(looks[19], Some(Release::Freed));
     }
 }

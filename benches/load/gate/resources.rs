@@ -15,7 +15,7 @@ use super::{
 };
 
 const WAITING: usize = 1000;
-/// What is freed when a question ends is given back to the system by then.
+/// What a start or an answer leaves behind has gone back to the system by then.
 const SETTLED: Duration = Duration::from_secs(10);
 
 /// Resident memory of the server: idle, with a thousand questions, and some time after they were answered.
@@ -23,6 +23,7 @@ pub(super) async fn memory(report: &mut Report<'_>) {
     let server = Server::countersign(Policy::Ask);
     // The first one brings in what any work brings in.
     pending::admit(&server.agent(), 1).await;
+    tokio::time::sleep(SETTLED).await;
     let mut show = |name: &str| {
         report.add(
             format!("memory/{name}/kib"),
