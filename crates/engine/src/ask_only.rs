@@ -117,6 +117,7 @@ impl AskOnly {
     ///
     /// # Errors
     /// [`AskError`] when nobody is asked; then nothing but a denial was recorded.
+    #[crate::compiled_once]
     pub async fn ask(&self, request: AskRequest) -> Result<Approval, AskError> {
         if self.lifecycle.is_draining() {
             return Err(AskError::ShuttingDown);
@@ -181,7 +182,7 @@ impl AskOnly {
         };
         match self.ledger.admit_asking(asking).await? {
             Admission::New(AskOutcome::Asked(approval)) => {
-                self.expiries.note_deadline();
+                self.expiries.note_deadline(approval.expires_at);
                 Ok(*approval)
             }
             Admission::New(AskOutcome::TooMany(refusal)) => {

@@ -4,6 +4,7 @@ use std::{
     borrow::Cow,
     ffi::{OsStr, OsString},
     path::PathBuf,
+    sync::Arc,
 };
 
 use countersign_config::settings::Environment;
@@ -23,6 +24,8 @@ pub struct HostEnvironment {
     inherited: Vec<(OsString, OsString)>,
     login_path: Option<String>,
     own_path: Option<String>,
+    /// The run PATH where nothing is put before it.
+    path: Arc<[PathBuf]>,
 }
 
 impl HostEnvironment {
@@ -32,26 +35,35 @@ impl HostEnvironment {
         // The directories are those of the server itself.
         let own = ["PATH", "OPENCLAW_SHELL", "PWD", "OLDPWD"];
         inherited.retain(|(name, _value)| !own.iter().any(|own| name == own));
-        Self {
-            inherited,
-            login_path,
-            own_path: environment.get("PATH"),
-        }
+        Self::of(inherited, login_path, environment.get("PATH"))
     }
 
     /// What the table of accounts says of the account that commands run under: nothing of it came from outside, so
     /// nothing is taken out, and nothing of the server's own environment is in it.
-    pub const fn of_account(variables: Vec<(OsString, OsString)>, login_path: Option<String>) -> Self {
+    pub fn of_account(variables: Vec<(OsString, OsString)>, login_path: Option<String>) -> Self {
+        Self::of(variables, login_path, None)
+    }
+
+    fn of(
+        inherited: Vec<(OsString, OsString)>,
+        login_path: Option<String>,
+        own_path: Option<String>,
+    ) -> Self {
+        let path = run_path::compose(&[], login_path.as_deref(), own_path.as_deref());
         Self {
-            inherited: variables,
+            inherited,
             login_path,
-            own_path: None,
+            own_path,
+            path: path.into(),
         }
     }
 
     /// The run PATH: the one that look-up and execution both use.
-    pub fn run_path(&self, prepend: &[PathBuf]) -> Vec<PathBuf> {
-        run_path::compose(prepend, self.login_path.as_deref(), self.own_path.as_deref())
+    pub fn run_path(&self, prepend: &[PathBuf]) -> Arc<[PathBuf]> {
+        if prepend.is_empty() {
+            return Arc::clone(&self.path);
+        }
+        run_path::compose(prepend, self.login_path.as_deref(), self.own_path.as_deref()).into()
     }
 
     /// The whole environment of one command. Overrides win over what is inherited; PATH and our own mark

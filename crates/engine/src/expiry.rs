@@ -6,10 +6,10 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::Notify;
+use tokio::{sync::Notify, time::Instant};
 
 use countersign_config::approvals::broker::Broker;
-use countersign_domain::{Approval, ApprovalId, CommandInput, EntryId, Reason, Security};
+use countersign_domain::{Approval, ApprovalId, CommandInput, EntryId, Reason, Security, UnixMillis};
 use countersign_hosts::peer_fs::Blind;
 use countersign_ledger::{
     Expire, ExpireOutcome, Fallback, Ledger, LedgerError, Undecided, launch::LaunchTerms,
@@ -73,6 +73,8 @@ pub(crate) struct Expiries {
     runs: Arc<Runs>,
     /// Wakes the task: there is another deadline.
     deadlines: Arc<Notify>,
+    /// When the task looks next if nothing wakes it; `None` while it looks.
+    next_look: Mutex<Option<Instant>>,
     /// The questions that are being ended.
     under_way: Mutex<HashSet<ApprovalId>>,
     lifecycle: Arc<Lifecycle>,
@@ -88,14 +90,25 @@ impl Expiries {
             broker: Arc::clone(&base.broker),
             runs,
             deadlines,
+            next_look: Mutex::default(),
             under_way: Mutex::default(),
             lifecycle: Arc::clone(&base.lifecycle),
         }
     }
 
-    /// There is a question with another deadline.
-    pub(crate) fn note_deadline(&self) {
-        self.deadlines.notify_one();
+    /// There is a question with this deadline. The task is woken only where it would come too late by itself.
+    pub(crate) fn note_deadline(&self, expires_at: UnixMillis) {
+        let due = Instant::now().checked_add(expires_at.since(self.clock.now()));
+        if self
+            .next_look()
+            .is_none_or(|look| due.is_some_and(|due| due < look))
+        {
+            self.deadlines.notify_one();
+        }
+    }
+
+    fn next_look(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.next_look.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends an approval whose deadline has come, with what its fallback says.
@@ -235,6 +248,7 @@ impl Expiries {
     /// Ends questions when their deadline comes, until the server stops.
     pub(crate) async fn expire_in_time(self: Arc<Self>) {
         loop {
+            *self.next_look() = None;
             let sleep = match self.expire_due().await {
                 Ok(sleep) => sleep,
                 Err(error) => {
@@ -245,10 +259,12 @@ impl Expiries {
                     READ_AGAIN
                 }
             };
+            let next_look = Instant::now() + sleep;
+            *self.next_look() = Some(next_look);
             tokio::select! {
                 () = self.lifecycle.stopping() => return,
                 () = self.deadlines.notified() => {}
-                () = tokio::time::sleep(sleep) => {}
+                () = tokio::time::sleep_until(next_look) => {}
             }
         }
     }
@@ -317,7 +333,7 @@ impl Ending {
                 }
                 // First, so that who looks again finds it no longer under way.
                 drop(self);
-                expiries.note_deadline();
+                expiries.deadlines.notify_one();
             }
         }
     }

@@ -28,7 +28,7 @@ const MAX_HASHED_BYTES: u64 = 1 << 30;
 /// was seen once is not looked at again.
 #[derive(Debug)]
 pub struct SystemLookup {
-    directories: Vec<PathBuf>,
+    directories: Arc<[PathBuf]>,
     home: String,
     view: View,
     /// What earlier looks found, where it may be used.
@@ -56,6 +56,11 @@ impl SystemLookup {
                 directories.push(directory);
             }
         }
+        Self::over(directories.into(), home, files)
+    }
+
+    /// The same over a run PATH that has no directory of these ([`compose`](crate::run_path::compose)).
+    pub fn over(directories: Arc<[PathBuf]>, home: String, files: &Files) -> Self {
         Self {
             directories,
             home,

@@ -192,7 +192,7 @@ impl Analyst {
         let path = self
             .environment
             .run_path(&settings.policy.exec(agent).path_prepend);
-        SystemLookup::new(path, self.home.to_string_lossy().into_owned(), &self.files)
+        SystemLookup::over(path, self.home.to_string_lossy().into_owned(), &self.files)
             .with_variables(Arc::clone(&self.variables))
             .remembering(Arc::clone(&self.found), self.wall())
     }
