@@ -59,7 +59,7 @@ impl SystemLookup {
         Self::over(directories.into(), home, files)
     }
 
-    /// The same over a run PATH that has no directory of these ([`compose`](crate::run_path::compose)).
+    /// The same over directories that [`compose`](crate::run_path::compose) gave, which has dropped those already.
     pub fn over(directories: Arc<[PathBuf]>, home: String, files: &Files) -> Self {
         Self {
             directories,

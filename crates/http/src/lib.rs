@@ -1,4 +1,4 @@
-//! The HTTP API: listeners, the service that every request passes, extractors, one file per resource.
+//! The HTTP API: listeners, the service that every request passes, extractors, and one file per resource.
 //!
 //! Turns requests into calls of [`countersign_engine::Engine`] and its answers into the wire forms of
 //! `docs/spec/http-api.md`. It must never decide about a command, and it knows no SQL. Every refusal leaves as a

@@ -45,7 +45,8 @@ pub fn give_back() {
 /// cache of the file, for about a microsecond each.
 ///
 /// Only what no one ever writes is let go: the parts of the program that were mapped without the right to write. What the
-/// loader filled in (relocations) lies in others, though it cannot be written later.
+/// loader filled in (relocations) lies in others, though it cannot be written later. A debugger loses the breakpoints that
+/// it has set.
 pub fn let_go_of_code() {
     let page = rustix::param::page_size();
     for part in unwritten_parts() {
@@ -54,8 +55,9 @@ pub fn let_go_of_code() {
         let Some(length) = (part.end - part.end % page).checked_sub(start) else {
             continue;
         };
-        // SAFETY: these pages belong to a private mapping of the program's file that was never writable, so none has a
-        // content of its own: the next access reads the same bytes of the file.
+        // SAFETY: these pages belong to a private mapping of the program's file that was never writable, and the loader
+        // changes nothing there (the code is independent of its position), so none has a content of its own: the next
+        // access reads the same bytes of the file.
         #[expect(unsafe_code, reason = "advice about memory is given by address")]
         let let_go = unsafe {
             rustix::mm::madvise(

@@ -41,7 +41,8 @@ async fn an_expired_question_denies_and_cannot_be_decided() {
 #[tokio::test]
 async fn a_waiting_caller_hears_of_the_expiry() {
     let server = TestServer::asking_with("timeout_ms = 1000").start().await;
-    let body = json!({ "argv": ["/bin/date"], "approvalWaitMs": 600_000 });
+    // The server looks at deadlines every 30 seconds unasked. A caller who waits for less hears of this one.
+    let body = json!({ "argv": ["/bin/date"], "approvalWaitMs": 20_000 });
     assert_eq!(server.denied(body).await["reason"], "approval-timeout");
 }
 
