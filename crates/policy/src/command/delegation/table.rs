@@ -1,6 +1,9 @@
 //! Which program is read by which grammar, and what a call of it comes to.
 
-use std::{collections::HashMap, sync::LazyLock};
+use std::{
+    collections::HashMap,
+    sync::{Arc, LazyLock, OnceLock},
+};
 
 use super::{
     archives, builders, clients, compilers, containers, environments, git_words,
@@ -106,21 +109,42 @@ fn owned(outputs: Option<Vec<&str>>) -> Option<Vec<String>> {
     outputs.map(|outputs| outputs.into_iter().map(str::to_owned).collect())
 }
 
+/// A grammar, read when the first command calls one of its programs: to read them all holds up the first command of a
+/// server for as long as a program takes to start.
+struct ReadOnce {
+    grammar: &'static Grammar,
+    known: OnceLock<Known>,
+}
+
+impl ReadOnce {
+    const fn of(grammar: &'static Grammar) -> Self {
+        Self {
+            grammar,
+            known: OnceLock::new(),
+        }
+    }
+
+    fn known(&self) -> &Known {
+        self.known.get_or_init(|| Known::of(self.grammar))
+    }
+}
+
 enum Reader {
-    Known(Known),
+    Grammar(Arc<ReadOnce>),
     Apart(Read),
 }
 
 /// Every segment is looked up, so this is one look by name.
 static BY_PROGRAM: LazyLock<HashMap<&str, Reader>> = LazyLock::new(|| {
-    let known = GRAMMARS.iter().flat_map(|grammar| {
+    let grammars = GRAMMARS.iter().flat_map(|grammar| {
+        let read = Arc::new(ReadOnce::of(grammar));
         let programs = grammar.programs.iter();
-        programs.map(|name| (*name, Reader::Known(Known::of(grammar))))
+        programs.map(move |name| (*name, Reader::Grammar(Arc::clone(&read))))
     });
     let apart = READ_APART
         .iter()
         .flat_map(|(programs, read)| programs.iter().map(|name| (*name, Reader::Apart(*read))));
-    known.chain(apart).collect()
+    grammars.chain(apart).collect()
 });
 
 /// Whether there is a grammar for a program of that name.
@@ -165,10 +189,11 @@ fn reader_of(name: &str) -> Option<&'static Reader> {
 /// `git-log` is `git log`; other programs are called like that too.
 fn subcommand_of_git(plain: &str) -> Option<(&'static Known, &str)> {
     let subcommand = plain.strip_prefix("git-")?;
-    match BY_PROGRAM.get("git")? {
-        Reader::Known(git) if git.has_command(subcommand) => Some((git, subcommand)),
-        Reader::Known(_) | Reader::Apart(_) => None,
-    }
+    let Reader::Grammar(git) = BY_PROGRAM.get("git")? else {
+        return None;
+    };
+    let git = git.known();
+    git.has_command(subcommand).then_some((git, subcommand))
 }
 
 /// Whether a file is called by the name of another program that it is as well: `cargo` may be a link to `rustup`.
@@ -196,31 +221,32 @@ fn understand_as(name: &str, arguments: &[&str]) -> Understood {
     let Some(reader) = reader_of(name) else {
         return Understood::Unlisted;
     };
-    match reader {
-        Reader::Apart(read) => read(arguments).map_or(Understood::Unknown, Understood::Plain),
-        Reader::Known(known) => match plain {
-            "cargo" => match arguments.split_first() {
-                Some((first, rest)) if is_toolchain(first) => of_call(known.read(rest)),
-                _ => of_call(known.read(arguments)),
-            },
-            "tar" | "gtar" | "bsdtar" => match archives::old_letters(arguments) {
-                Some(letters) if plain == "bsdtar" && !archives::are_letters_of_both(&letters) => {
-                    Understood::Unknown
-                }
-                Some(letters) => {
-                    let words = archives::with_dashes(arguments, &letters);
-                    of_call(known.read(&words))
-                }
-                None => of_call(known.read(arguments)),
-            },
-            "yarn" | "yarnpkg" => {
-                let words = packages::yarn_words(arguments);
-                of_call(known.read(&words))
-            }
-            // A file that is not there is made.
-            "sqlite3" | "sqlite" => of_call(known.read(arguments).map(Call::with_first_written)),
+    let known = match reader {
+        Reader::Apart(read) => return read(arguments).map_or(Understood::Unknown, Understood::Plain),
+        Reader::Grammar(grammar) => grammar.known(),
+    };
+    match plain {
+        "cargo" => match arguments.split_first() {
+            Some((first, rest)) if is_toolchain(first) => of_call(known.read(rest)),
             _ => of_call(known.read(arguments)),
         },
+        "tar" | "gtar" | "bsdtar" => match archives::old_letters(arguments) {
+            Some(letters) if plain == "bsdtar" && !archives::are_letters_of_both(&letters) => {
+                Understood::Unknown
+            }
+            Some(letters) => {
+                let words = archives::with_dashes(arguments, &letters);
+                of_call(known.read(&words))
+            }
+            None => of_call(known.read(arguments)),
+        },
+        "yarn" | "yarnpkg" => {
+            let words = packages::yarn_words(arguments);
+            of_call(known.read(&words))
+        }
+        // A file that is not there is made.
+        "sqlite3" | "sqlite" => of_call(known.read(arguments).map(Call::with_first_written)),
+        _ => of_call(known.read(arguments)),
     }
 }
 
