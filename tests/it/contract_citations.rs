@@ -30,8 +30,6 @@ const PLACES: &[&str] = &[
     "tests/it",
     "docs",
     "openapi",
-    "model/src",
-    "model/tests",
     "benches",
     "fuzz/fuzz_targets",
     "migrations",

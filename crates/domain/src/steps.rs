@@ -2,7 +2,7 @@
 //! when it is made.
 //!
 //! The ledger asks them inside of its transactions and recovery asks them before it acts; neither decides by itself. The
-//! model in `model/` runs the same functions through every order of events that it can make up.
+//! model in `crates/model/` runs the same functions through every order of events that it can make up.
 
 use super::{ApprovalDecision, ApprovalState, ApprovalStatus, Persist, Reason, RunStatus};
 
