@@ -25,22 +25,25 @@ enum Release {
     Freed,
 }
 
-/// Decides when memory is given back: once work is followed by rest, and now and then where rest never comes.
+/// Decides when memory is given back: once work is followed by rest, and now and then where rest never comes. The start of
+/// the server is work, however little time it took.
 #[derive(Debug, Default)]
 struct Releases {
     /// Time on processors at the last look.
-    seen: Duration,
+    seen: Option<Duration>,
     /// The same when memory was given back last.
-    released: Duration,
+    released: Option<Duration>,
     looks: u32,
 }
 
 impl Releases {
     /// What it is time for; `used` is the time on processors since the start.
     fn due(&mut self, used: Duration) -> Option<Release> {
-        let rests = used.saturating_sub(self.seen) < REST;
-        let has_worked = used.saturating_sub(self.released) >= WORK;
-        self.seen = used;
+        let rests = self.seen.is_some_and(|seen| used.saturating_sub(seen) < REST);
+        let has_worked = self
+            .released
+            .is_none_or(|released| used.saturating_sub(released) >= WORK);
+        self.seen = Some(used);
         self.looks += 1;
         if has_worked && rests {
             Some(Release::FreedAndCode)
@@ -54,8 +57,8 @@ impl Releases {
     /// Memory was given back, which took time itself.
     fn done(&mut self, used: Duration) {
         *self = Self {
-            seen: used,
-            released: used,
+            seen: Some(used),
+            released: Some(used),
             looks: 0,
         };
     }
@@ -118,9 +121,15 @@ mod tests {
     }
 
     #[test]
+    fn a_start_is_work_however_short_it_was() {
+        assert_eq!(due(&[20, 0, 0]), [None, ALL, None]);
+        assert_eq!(due(&[20, 500, 20, 0]), [None, None, ALL, None]);
+    }
+
+    #[test]
     fn little_work_leaves_nothing_to_give_back() {
-        assert_eq!(due(&[20, 0, 0]), [None; 3]);
-        assert_eq!(due(&[29, 29, 29, 29]), [None, ALL, None, ALL]);
+        assert_eq!(due(&[500, 0, 20, 0, 0]), [None, ALL, None, None, None]);
+        assert_eq!(due(&[500, 0, 29, 29, 29, 29]), [None, ALL, None, ALL, None, ALL]);
     }
 
     #[test]
