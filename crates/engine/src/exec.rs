@@ -165,7 +165,7 @@ impl Calls {
             self.ledger.come_back_to(&run_id);
             let on_disconnect = key.map_or(OnDisconnect::Detach, |key| key.on_disconnect);
             let wait_policy = self.following.wait_of_repeat(&request, on_disconnect);
-            return self.follow_kept(&run_id, wait_policy, key).await;
+            return self.follow_kept(&run_id, wait_policy, key, None).await;
         }
         let begun = self.begin_call(caller, request, key, None).await?;
         self.follow_begun(begun, key, followed).await
@@ -262,13 +262,17 @@ impl Calls {
         } = begun;
         let reply = match way {
             Way::Started(live) => self.following.follow_live(&live, wait_policy).await?,
-            Way::Follow(run_id, _awaited) => {
+            Way::Follow(run_id, awaited) => {
                 followed(&run_id);
-                self.follow_kept(&run_id, wait_policy, key).await?
+                let reply = self.follow_kept(&run_id, wait_policy, key, awaited).await?;
+                #[cfg(feature = "test-hooks")]
+                drop(tokio::task::spawn_blocking(|| hooks::pause("engine.left")).await);
+                reply
             }
             Way::Joined(run_id) => {
                 followed(&run_id);
-                self.following.follow(&run_id, wait_policy).await?.joined()
+                let reply = self.following.follow(&run_id, wait_policy, None).await?;
+                reply.joined()
             }
         };
         let warnings = not_diverted
@@ -356,8 +360,9 @@ impl Calls {
         run_id: &RunId,
         wait_policy: WaitPolicy,
         key: Option<&CallKey>,
+        awaited: Option<Subscription>,
     ) -> Result<ExecReply, ExecError> {
-        let reply = self.following.follow(run_id, wait_policy).await;
+        let reply = self.following.follow(run_id, wait_policy, awaited).await;
         let (Err(ExecError::Denied(denial)), Some(key)) = (&reply, key) else {
             return reply;
         };

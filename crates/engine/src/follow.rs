@@ -130,17 +130,18 @@ impl Following {
         });
     }
 
-    /// Waits for a run wherever it stands, as long as its wait policy says.
+    /// Waits for a run wherever it stands, as long as its wait policy says; `awaited` where it was waited for before this.
     pub(crate) async fn follow(
         &self,
         run_id: &RunId,
         wait_policy: WaitPolicy,
+        awaited: Option<Subscription>,
     ) -> Result<ExecReply, ExecError> {
         let mut follower = Follower {
             following: self,
             run_id,
             on_disconnect: wait_policy.on_disconnect,
-            changes: Some(self.broker.subscribe(run_id)),
+            changes: Some(awaited.unwrap_or_else(|| self.broker.subscribe(run_id))),
         };
         let answer_by = Instant::now() + wait_policy.approval;
         let start_by = wait_policy.run.limit().map(|wait| answer_by + wait);
@@ -357,7 +358,8 @@ impl Follower<'_> {
 
 impl Drop for Follower<'_> {
     fn drop(&mut self) {
-        // First, so that a start that goes on just now either shows up below or sees that nobody waits.
+        // First, so that a start that goes on just now either shows up below or sees that nobody waits: nothing else may
+        // say that this caller does.
         drop(self.changes.take());
         self.following.left(self.run_id, self.on_disconnect);
     }

@@ -124,6 +124,9 @@ pub const LOOK_PAUSES: &[&str] = &["mcp.reading", "engine.looking"];
 /// The point of [`pause`] that only a question passes: it is recorded, and its asker was not told of it.
 pub const ASK_PAUSES: &[&str] = &["engine.asked"];
 
+/// The point of [`pause`] that a caller passes who no longer waits for a run, before the call is answered.
+pub const LEFT_PAUSES: &[&str] = &["engine.left"];
+
 /// The point of [`pause`] that only a question passes which the policy lets run: it was judged, and nothing is settled.
 pub const RULE_PAUSES: &[&str] = &["engine.judged-again"];
 

@@ -357,6 +357,39 @@ async fn who_answers_at_once_finds_that_the_caller_waits() {
     }
 }
 
+/// The caller has given up, and the run starts before the call is answered: nobody waits for it any more.
+#[tokio::test]
+async fn a_run_that_starts_as_its_caller_gives_up_goes_on_alone() {
+    let [point] = hooks::LEFT_PAUSES else { panic!() };
+    let pauses = tempfile::tempdir().expect("a directory");
+    let server = TestServer::asking().env(hooks::PAUSE_VARIABLE, pauses.path().to_str().expect("text"));
+    let server = server.start().await;
+    let reached = pauses.path().join(format!("{point}.reached"));
+    let gate = server.scratch().join("gate");
+    write_file(&pauses.path().join(point), "");
+    let waiting = tokio::spawn({
+        let agent = server.agent();
+        let command = format!("while [ ! -e {} ]; do sleep 0.1; done", gate.display());
+        let body = json!({ "command": command, "approvalWaitMs": 1, "yieldMs": 120_000 });
+        async move { agent.exec(body).await }
+    });
+    soon("given up", || reached.exists(), |is_there| *is_there).await;
+    let approval = server.operator().waiting().await[0].clone();
+    server.operator().decided(approval.text("id"), "allow-once").await;
+    let read = || async { server.agent().run(approval.text("runId")).await };
+    eventually("running", read, |run| run["status"] == "running").await;
+    std::fs::remove_file(&reached).expect("it stands still");
+    let answer = waiting.await.expect("an answer");
+    assert_eq!(answer.expect(202)["status"], "approval-pending");
+    eventually("alone", read, |run| {
+        run["background"] == true && run["sessionId"].is_string()
+    })
+    .await;
+    write_file(&gate, "");
+    let run = server.agent().finished(approval.text("runId")).await;
+    assert_eq!(run["status"], "completed");
+}
+
 #[tokio::test]
 async fn approvals_are_found_by_state_and_by_prefix() {
     let server = TestServer::asking().start().await;
