@@ -170,6 +170,7 @@ impl ClientFixture {
         let mut invocation = invocation
             .cwd(&self.project())
             .env("HOME", self.home())
+            .env("TMPDIR", self.scratch.dir("tmp"))
             .env("PATH", format!("{folder}:{}", inherited_path()));
         for (name, value) in &self.environment {
             invocation = invocation.env(name, value);

@@ -8,7 +8,7 @@ use super::{
     agent::{self, Client, ClientFixture, Shell, WaitPolicy, Way},
     model::{Call, Model},
 };
-use crate::support::{Invocation, installed, node_runtime, write_file};
+use crate::support::{Invocation, installed, node_compile_cache, node_runtime, write_file};
 
 struct Gemini {
     runtime: PathBuf,
@@ -74,6 +74,7 @@ impl Gemini {
             ])
             .env("GEMINI_API_KEY", "none")
             .env("GOOGLE_GEMINI_BASE_URL", model.address())
+            .env("NODE_COMPILE_CACHE", node_compile_cache())
             // It would start itself once more, with more memory.
             .env("GEMINI_CLI_NO_RELAUNCH", "true")
     }

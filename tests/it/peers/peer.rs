@@ -14,8 +14,8 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use crate::support::{
-    Finished, Invocation, Scratch, inherited_path, installed, kill_hard, pid_of, processes_of,
-    run_long_program, skip, write_file_mode,
+    Finished, Invocation, Scratch, inherited_path, installed, kill_hard, node_compile_cache, pid_of,
+    processes_of, run_long_program, skip, write_file_mode,
 };
 
 /// A gateway of the product needs fourteen seconds on an idle machine, and this one is not idle.
@@ -86,7 +86,9 @@ impl Peers {
     /// Its JavaScript runtime.
     pub(super) fn runtime(&self) -> Invocation {
         let bin = self.node.parent().expect("a folder of programs");
-        Invocation::new(&self.node).env("PATH", format!("{}:{}", bin.display(), inherited_path()))
+        Invocation::new(&self.node)
+            .env("PATH", format!("{}:{}", bin.display(), inherited_path()))
+            .env("NODE_COMPILE_CACHE", node_compile_cache())
     }
 
     /// Its command line, with a state directory and a home of its own.
@@ -99,6 +101,7 @@ impl Peers {
         self.runtime()
             .arg(self.package().join(entry))
             .env("HOME", directory)
+            .env("TMPDIR", directory)
             .env(&format!("{prefix}_STATE_DIR"), directory.join("state"))
             .env(&format!("{prefix}_SKIP_CHANNELS"), "1")
             .env(&format!("{prefix}_SKIP_PROVIDERS"), "1")

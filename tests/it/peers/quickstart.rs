@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 
 use super::{Generation, Peers, operator::Operator, patiently};
 use crate::support::{
-    Finished, Invocation, Members, Scratch, free_port, inherited_path, installed, kill_hard, processes_of,
-    run_long_program, write_file_mode,
+    Finished, Invocation, Members, Scratch, free_port, inherited_path, installed, kill_hard,
+    node_compile_cache, processes_of, run_long_program, write_file_mode,
 };
 
 const TOKEN: &str = "shared-token-of-the-gateway";
@@ -164,6 +164,8 @@ impl Person {
         invocation
             .env("PATH", format!("{}:{}", folders.join(":"), inherited_path()))
             .env("HOME", self.home())
+            .env("TMPDIR", self.scratch.dir("tmp"))
+            .env("NODE_COMPILE_CACHE", node_compile_cache())
             .env("OPENCLAW_SKIP_CHANNELS", "1")
             .env("OPENCLAW_SKIP_PROVIDERS", "1")
             .env("OPENCLAW_DISABLE_BONJOUR", "1")

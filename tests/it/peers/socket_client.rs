@@ -23,6 +23,7 @@ fn call(
         .arg(peers.package().join(module))
         .args(&[function, &params.to_string()])
         .env("HOME", server.scratch().path())
+        .env("TMPDIR", server.scratch().path())
         .cwd(&server.scratch().path());
     tokio::task::spawn_blocking(move || {
         let done = run_long_program(&invocation, std::time::Duration::from_mins(4));

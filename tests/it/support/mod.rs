@@ -45,7 +45,7 @@ pub(crate) use server::{ServerBuilder, TestServer};
 pub(crate) use skip::{NOBODY, is_root, needed, skip};
 pub(crate) use sse::{Event, EventStream};
 pub(crate) use terminal::Terminal;
-pub(crate) use tools::{installed, node_runtime, program, python_tool};
+pub(crate) use tools::{installed, node_compile_cache, node_runtime, program, python_tool};
 pub(crate) use wait::{eventually, none_is_wrong, soon, within};
 pub(crate) use way::{OnTheWay, way, way_of_pieces};
 pub(crate) use world::World;
