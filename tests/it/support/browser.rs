@@ -369,9 +369,9 @@ impl Browser {
     }
 }
 
-/// The browser to start: where it is installed the one that was made to be driven, which starts in a third of the time.
+/// The browser to start: the headless shell where it is installed, since it starts in a third of the time.
 ///
-/// That one opens a page only where it is told which, and its driver tells it none.
+/// It opens no page unless its command line names one, and the driver names none.
 fn chromium(scratch: &Scratch) -> Option<PathBuf> {
     let Some(shell) = program("chromium-headless-shell") else {
         return program("chromium");

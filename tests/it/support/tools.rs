@@ -26,7 +26,7 @@ pub(crate) fn node_runtime() -> Option<PathBuf> {
         .find(|program| program.is_file())
 }
 
-/// Where Node.js keeps what it compiled, for all tests: to compile a program of 10 MB takes a second of each start.
+/// Where Node.js keeps what it compiled, for all tests: compiling a program of 10 MB takes a second of every start.
 pub(crate) fn node_compile_cache() -> PathBuf {
     let peers = installed("peers").expect("a runtime was found");
     peers.join("compile-cache")
