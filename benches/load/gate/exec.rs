@@ -20,7 +20,7 @@ const PER_ROUND: usize = 24;
 /// Requests before anything counts: connections, caches and supervisors are warm then.
 const WARM_UP: usize = 30;
 const CLIENTS: usize = 32;
-const WINDOW: Duration = Duration::from_millis(250);
+const WINDOW: Duration = Duration::from_millis(120);
 
 /// A call of countersign, and how the bare server does the same.
 struct Case {
