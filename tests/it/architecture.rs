@@ -203,6 +203,39 @@ fn nothing_is_left_unfinished() {
     }
 }
 
+/// What is not named there is optimised, and computes without checks.
+#[test]
+fn tests_in_the_folder_of_the_optimised_program_have_our_crates_as_elsewhere() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |path: &str| {
+        let text = fs::read_to_string(root.join(path)).expect("a file of settings");
+        toml::from_str::<toml::Table>(&text).expect("TOML")
+    };
+    let manifest = read("Cargo.toml");
+    let elsewhere = &manifest["profile"]["dev"];
+    let crates = fs::read_dir(root.join("crates")).expect("the crates");
+    let names = crates.map(|entry| {
+        let name = entry.expect("a crate").file_name();
+        format!("countersign-{}", name.display())
+    });
+    let of_ours = |name: String| {
+        let mut settings = toml::Table::new();
+        settings.insert("opt-level".to_owned(), 0.into());
+        settings.insert("codegen-units".to_owned(), 256.into());
+        settings.insert("overflow-checks".to_owned(), elsewhere["overflow-checks"].clone());
+        let own = elsewhere["package"].get(&name).and_then(toml::Value::as_table);
+        settings.extend(own.cloned().unwrap_or_default());
+        (name, toml::Value::from(settings))
+    };
+    let ours: toml::Table = names.chain(["countersign".to_owned()]).map(of_ours).collect();
+    let mut here = read("dev/tests-in-release.toml");
+    let here = here["profile"]["release"]["package"]
+        .as_table_mut()
+        .expect("packages");
+    here.retain(|name, _| name.starts_with("countersign"));
+    assert_eq!(*here, ours);
+}
+
 /// Where sources lie: of the program and of its crates.
 fn source_roots() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use countersign_domain::{
-    Actor, Approval, ApprovalId, ApprovalState, ApprovalStatus, DecidedBy, Reason, RunDecision, RunEnd,
-    RunStatus, RunVerdict, UnixMillis,
+    Actor, Approval, ApprovalId, ApprovalState, DecidedBy, Reason, RunDecision, RunEnd, RunStatus,
+    RunVerdict, UnixMillis,
 };
 
 use super::{
@@ -122,7 +122,6 @@ fn find(tx: &Tx<'_>, digest: &str, oldest: UnixMillis) -> Result<Vec<ApprovalId>
 
 /// Ends the run of a question whose answer allows the asker to start it.
 pub(super) fn hand_over(tx: &mut Tx<'_>, approval: &Approval, by: &Actor) -> Result<(), Fault> {
-    debug_assert_eq!(approval.state.status(), ApprovalStatus::Allowed);
     let decision = RunDecision {
         verdict: RunVerdict::Run,
         by: DecidedBy::Person,
