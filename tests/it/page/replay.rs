@@ -3,9 +3,18 @@
 use serde_json::{Value, json};
 
 use super::{axe, complains_of_nothing, go, signed_in};
-use crate::support::{Members as _, Screen, TestServer};
+use crate::support::{Browser, Members as _, Screen, TestServer};
 
 const HOSTILE: &str = r"printf '\033]0;title\007<img src=x onerror=alert(1)>\r\n\033[1;31mred\033[0m \342\200\256x\r\n'; sleep 0.3; printf '\033[44mlater words\033[0m\r\n'";
+
+/// The first picture is empty where the command wrote nothing at once.
+async fn to_the_end(browser: &Browser) {
+    browser.shown(".screen").await;
+    browser
+        .run("document.querySelector('.screen-box').focus()", json!([]))
+        .await;
+    browser.press("\u{e010}").await;
+}
 
 #[tokio::test]
 async fn a_recording_plays_and_is_searched_and_no_sequence_of_a_command_comes_through() {
@@ -49,6 +58,7 @@ async fn a_recording_plays_and_is_searched_and_no_sequence_of_a_command_comes_th
         .until("document.querySelectorAll('#terminals [data-run]').length === 1")
         .await;
     browser.click(&format!("[data-run=\"{run}\"] .run-head")).await;
+    to_the_end(&browser).await;
     browser.says(".screen", "<img src=x onerror=alert(1)>").await;
     axe::draw(&browser, "terminals-open", Screen::DESK).await;
     go(&browser, "runs").await;
@@ -56,12 +66,9 @@ async fn a_recording_plays_and_is_searched_and_no_sequence_of_a_command_comes_th
     browser
         .click(&format!("[aria-controls=\"recording-{run}\"]"))
         .await;
-    browser.says(".screen", "<img src=x onerror=alert(1)>").await;
     // To the end by keyboard, and back.
-    browser
-        .run("document.querySelector('.screen-box').focus()", json!([]))
-        .await;
-    browser.press("\u{e010}").await;
+    to_the_end(&browser).await;
+    browser.says(".screen", "<img src=x onerror=alert(1)>").await;
     browser.says(".screen", "later words").await;
     browser
         .until("[...document.querySelectorAll('.screen .b4')].some((one) => one.innerText === 'later words')")
