@@ -134,7 +134,7 @@ async fn is_pruned(fixture: &DockerFixture) {
     assert_eq!(fixture.containers().await, stayed);
     running.kill();
     running.end().await;
-    // The engine still counts what was killed for a moment.
+    // For a moment the engine still takes the killed command for a running one.
     let pruned = || async {
         fixture.backend.prune().await;
         fixture.containers().await

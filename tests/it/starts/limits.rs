@@ -34,6 +34,7 @@ const CHANGES: &[&str] = &[
 #[tokio::test]
 async fn what_lies_outside_is_not_written() {
     let scene = Scene::new();
+    // On the file system of the workspace: a hard link across two fails without any limits.
     let outside = tempfile::tempdir().unwrap();
     let path = outside.path().to_str().unwrap();
     let fresh = || {
