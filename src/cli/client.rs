@@ -8,6 +8,7 @@ use serde::{
     de::{DeserializeOwned, Error as _, IgnoredAny},
 };
 use serde_json::Value;
+use tokio::time::Instant;
 
 use countersign_domain::Secret;
 use countersign_wire::page::Page;
@@ -21,6 +22,24 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A server that restarts is back within this time; a pending approval survives that.
 pub(super) const SERVER_RETURN: Duration = Duration::from_secs(30);
+
+/// Whether a call is sent again under its key: what a server took goes on without its caller, and the same key joins it,
+/// on the next server too.
+#[derive(Debug, Default)]
+pub(super) struct Resending {
+    broke_at: Option<Instant>,
+}
+
+impl Resending {
+    /// Whether to send the call again after this failure.
+    pub(super) fn may_join(&mut self, failure: &Failure) -> bool {
+        // Before that nothing was taken: there is no server, or one that stops.
+        let was_taken = self.broke_at.is_some() || failure.code == "connection-lost";
+        was_taken
+            && failure.is_no_connection()
+            && self.broke_at.get_or_insert_with(Instant::now).elapsed() <= SERVER_RETURN
+    }
+}
 
 /// What makes a certificate trusted.
 const TRUST: &str = "a private authority is trusted with SSL_CERT_FILE=/path/to/ca.pem; otherwise the URL must have \

@@ -25,7 +25,7 @@ use super::{
     attach::{self, Served},
     caller_lease::{CallerLease, Endings},
     candidates,
-    client::{Client, EndsWithCaller, SERVER_RETURN, read},
+    client::{Client, EndsWithCaller, Resending, SERVER_RETURN, read},
     console::{Format, Tone},
     context::Context,
     discover::Role,
@@ -315,23 +315,15 @@ pub(super) async fn submit(
     endings: &mut Endings,
 ) -> Result<Value, Failure> {
     let since = context.clock.now();
-    let mut broke_at: Option<UnixMillis> = None;
+    let mut resending = Resending::default();
     loop {
         let sent = tokio::select! {
             sent = call.send(client) => sent,
             exit = endings.next() => return cancel_by_key(context, client, call, since, exit).await,
         };
-        let failure = match sent {
-            Err(failure) if failure.is_no_connection() => failure,
+        match sent {
+            Err(failure) if resending.may_join(&failure) => {}
             other => return other,
-        };
-        let now = context.clock.now();
-        match broke_at {
-            // Nothing was taken yet: no server, or one that stops.
-            None if failure.code != "connection-lost" => return Err(failure),
-            None => broke_at = Some(now),
-            Some(broke_at) if now.since(broke_at) > SERVER_RETURN => return Err(failure),
-            Some(_) => {}
         }
         context
             .console

@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use rmcp::model::{ErrorData, Extensions, JsonObject, ProtocolVersion};
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use countersign_mcp::{
@@ -21,7 +21,7 @@ use countersign_sys::clock::{Ids as _, SystemIds};
 use countersign_wire::run::RunBody;
 
 use super::{
-    client::{Client, SERVER_RETURN},
+    client::{Client, Resending},
     context::Context,
     discover::Role,
     exec,
@@ -156,23 +156,18 @@ impl Relay {
 
     async fn call(&self, tool: &str, arguments: JsonObject, key: Option<&str>) -> Outcome {
         let message = message(tool, &arguments, key);
-        let mut broke_at: Option<Instant> = None;
+        let mut resending = Resending::default();
         loop {
             let sent = match self.client() {
                 Ok(client) => client.call_tool(&message, tool).await,
                 Err(failure) => Err(failure),
             };
-            let failure = match sent {
+            match sent {
                 Ok(answer) => return outcome(answer),
-                Err(failure) => failure,
-            };
-            // Only what was taken under a key is asked about again.
-            let was_taken = key.is_some() && (failure.code == "connection-lost" || broke_at.is_some());
-            let since = *broke_at.get_or_insert_with(Instant::now);
-            if !was_taken || !failure.is_no_connection() || since.elapsed() > SERVER_RETURN {
-                return refused(&failure);
+                // Only what was taken under a key is asked about again.
+                Err(failure) if key.is_some() && resending.may_join(&failure) => sleep(PAUSE).await,
+                Err(failure) => return refused(&failure),
             }
-            sleep(PAUSE).await;
         }
     }
 }

@@ -491,6 +491,31 @@ async fn the_generic_form_gives_arguments_and_text_that_do_the_same() {
     assert_has!(answer, {"decision": "deny", "code": "workdir-unavailable"});
 }
 
+/// The question is written; nobody has heard of it yet.
+#[tokio::test]
+async fn a_server_that_dies_before_it_answers_does_not_lose_the_question() {
+    let mut server = TestServer::asking().prepare();
+    server
+        .start_with(&[("COUNTERSIGN_TEST_KILL", "engine.asked:1")])
+        .await;
+    let asked = asking(&server, &bash(&server, "echo hi"));
+    server.wait_killed().await;
+    server.start().await;
+    let pending = server.operator().waiting().await;
+    assert_eq!(pending.len(), 1, "{pending:?}");
+    server
+        .operator()
+        .decided(pending[0].text("id"), "allow-once")
+        .await;
+    let decided = decision(
+        &tokio::time::timeout(Duration::from_mins(1), asked)
+            .await
+            .expect("in time")
+            .expect("the hook's end"),
+    );
+    assert_eq!(run_replaced(&server, &decided).await.stdout, "hi\n");
+}
+
 #[tokio::test]
 async fn a_restart_of_the_server_does_not_lose_the_question() {
     let mut server = TestServer::asking().start().await;

@@ -4,7 +4,7 @@ use std::{os::fd::AsFd as _, time::Duration};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::de::IgnoredAny;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use countersign_wire::{
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::cli::{
     caller_lease::{CallerLease, Endings},
-    client::{Client, EndsWithCaller, SERVER_RETURN},
+    client::{Client, EndsWithCaller, Resending, SERVER_RETURN},
     exec,
     failure::Failure,
     value,
@@ -45,9 +45,7 @@ pub(super) async fn evaluate(
         return Ok(Decision::Replace(replacement));
     }
     let mut endings = Endings::listen();
-    let answer = client
-        .post_held(&["v1", "exec"], &body, key, (HELD, Duration::ZERO))
-        .await?;
+    let answer = submit(client, &body, key).await?;
     if let Answered::Started(Started::Pending(pending)) = answer {
         let _lease = CallerLease::begin(client, &body, key, HELD);
         if let Some(denial) = wait(client, pending.run_id.as_str(), timeout, &mut endings).await? {
@@ -55,6 +53,21 @@ pub(super) async fn evaluate(
         }
     }
     Ok(Decision::Replace(replacement))
+}
+
+/// Sends the call, again under the same key when the connection broke: a question that was written is answered on the next
+/// server.
+async fn submit(client: &Client, body: &Value, key: &str) -> Result<Answered, Failure> {
+    let mut resending = Resending::default();
+    loop {
+        match client
+            .post_held(&["v1", "exec"], body, key, (HELD, Duration::ZERO))
+            .await
+        {
+            Err(failure) if resending.may_join(&failure) => sleep(LOOK).await,
+            answer => return answer,
+        }
+    }
 }
 
 /// Waits for a person; `None` when they allowed it.
