@@ -159,25 +159,63 @@ impl Browser {
         self.run(&format!("return {expression};"), json!([])).await
     }
 
-    /// Waits until an expression of the page is true.
+    /// Waits until an expression of the page is true. The page itself looks again and again: each command of `WebDriver`
+    /// takes some milliseconds of a processor.
     #[track_caller]
     pub(crate) fn until<'a>(&'a self, expression: &str) -> impl Future<Output = Value> + use<'a> {
         let page = "document.body && document.body.innerText";
         let focus = "document.activeElement && document.activeElement.cloneNode().outerHTML";
-        let script = format!("return [Boolean({expression}), {focus}, {page}];");
+        let script = format!(
+            "new Promise((done, fail) => {{
+                const end = performance.now() + 1000;
+                const look = () => {{
+                    try {{
+                        const holds = Boolean({expression});
+                        if (holds || performance.now() > end) done([holds, {focus}, {page}]);
+                        else setTimeout(look, 10);
+                    }} catch (error) {{ fail(error); }}
+                }};
+                look();
+            }})"
+        );
         eventually(
             // A failure shows what had the focus and what the page said instead.
             "true on the page",
-            move || {
-                let script = script.clone();
-                async move { self.run(&script, json!([])).await }
-            },
+            move || self.evaluated(script.clone()),
             |seen| seen[0] == true,
         )
     }
 
+    /// What a promise of the page comes to; null where the page went away meanwhile.
+    async fn evaluated(&self, promise: String) -> Value {
+        let path = format!("/session/{}/goog/cdp/execute", self.session);
+        let evaluate = json!({ "cmd": "Runtime.evaluate", "params": {
+            "expression": promise, "awaitPromise": true, "returnByValue": true,
+        } });
+        let answer = self
+            .api
+            .send(self.api.request(Method::POST, &path).json(&evaluate))
+            .await;
+        let value = &answer.json()["value"];
+        if answer.status != 200 {
+            let message = value["message"].as_str().unwrap_or_default();
+            let is_gone = ["navigated", "context", "destroyed"]
+                .iter()
+                .any(|word| message.contains(word));
+            assert!(is_gone, "{promise}: {value}\n{}", driver_log(&self.scratch));
+            return Value::Null;
+        }
+        assert!(value["exceptionDetails"].is_null(), "{promise}: {value}");
+        value["result"]["value"].clone()
+    }
+
     /// Waits for an element that is shown.
     pub(crate) async fn shown(&self, selector: &str) -> Element {
+        self.until(&format!(
+            "[...document.querySelectorAll({})].some((element) => element.checkVisibility())",
+            json!(selector)
+        ))
+        .await;
         let script = "const found = [...document.querySelectorAll(arguments[0])].find((element) => element.checkVisibility());
             return [found ?? null, found ? '' : arguments[0] + ' in: ' + document.body?.innerText];";
         let found = eventually(
