@@ -108,7 +108,7 @@ async fn with_any_number_of_descriptors_a_call_runs_or_says_why_not() {
 async fn what_starts_commands_is_without_descriptors() {
     let server = TestServer::full().start().await;
     let agent = server.agent();
-    let runner = runner_of(&server);
+    let runner = runner_of(&server).await;
     let mut outcomes = Vec::new();
     for spare in 0..16 {
         let supervisors = soon("idle", || children(runner), |found| !found.is_empty()).await;
@@ -142,5 +142,5 @@ async fn what_starts_commands_is_without_descriptors() {
     let ran = server.scratch().join("ran");
     let again = || async { outcome_of(&agent.exec(touching(&ran)).await, &ran) };
     eventually("running again", again, |outcome| *outcome == Outcome::Ran).await;
-    assert_eq!(runner_of(&server), runner, "the runner lives");
+    assert_eq!(runner_of(&server).await, runner, "the runner lives");
 }

@@ -27,7 +27,7 @@ async fn a_command_that_takes_all_memory_is_killed_and_its_end_is_on_record() {
     let group = or_skip!(Group::make(Kind::Memory));
     let server = TestServer::full().start().await;
     let agent = server.agent();
-    let runner = runner_of(&server);
+    let runner = runner_of(&server).await;
     for process in super::children(runner).into_iter().chain([runner, server.pid()]) {
         group.admit(process);
     }

@@ -19,7 +19,7 @@ use rustix::{
 };
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Api, TestServer};
+use crate::support::{Answer, Api, TestServer, soon};
 
 /// Most that a call may take beyond what it waits for, no matter what fails.
 const BEYOND: Duration = Duration::from_secs(5);
@@ -130,8 +130,15 @@ fn children(process: i32) -> Vec<i32> {
         .collect()
 }
 
-/// The runner of a server.
-fn runner_of(server: &TestServer) -> i32 {
+/// The runner of a server. A list of children lacks one while the thread that started it ends, and a new process has the
+/// name of the old one for a moment.
+async fn runner_of(server: &TestServer) -> i32 {
+    soon("the runner", || find_runner(server), Option::is_some)
+        .await
+        .expect("it was found")
+}
+
+fn find_runner(server: &TestServer) -> Option<i32> {
     let is_runner = |process: &&i32| {
         fs::read_to_string(format!("/proc/{process}/comm")).is_ok_and(|name| name == "countersign-run\n")
     };
@@ -147,5 +154,5 @@ fn runner_of(server: &TestServer) -> i32 {
             children
         })
         .collect();
-    *children.iter().find(is_runner).expect("the runner")
+    children.into_iter().find(|process| is_runner(&process))
 }

@@ -15,7 +15,7 @@ async fn a_command_that_cannot_be_forked_is_on_record_as_not_started() {
     let group = or_skip!(Group::make(Kind::Processes));
     let server = TestServer::full().start().await;
     let agent = server.agent();
-    let runner = runner_of(&server);
+    let runner = runner_of(&server).await;
     let supervisors = soon("idle", || children(runner), |found| !found.is_empty()).await;
     for process in [&[runner][..], &supervisors].concat() {
         group.admit(process);
@@ -45,7 +45,7 @@ async fn a_call_for_which_nothing_can_be_started_waits_no_longer_than_its_time_l
     let group = or_skip!(Group::make(Kind::Processes));
     let server = TestServer::full().start().await;
     let agent = server.agent();
-    let runner = runner_of(&server);
+    let runner = runner_of(&server).await;
     let supervisors = soon("idle", || children(runner), |found| !found.is_empty()).await;
     group.admit(runner);
     group.limit("0");
