@@ -23,8 +23,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A server that restarts is back within this time; a pending approval survives that.
 pub(super) const SERVER_RETURN: Duration = Duration::from_secs(30);
 
-/// Whether a call is sent again under its key: what a server took goes on without its caller, and the same key joins it,
-/// on the next server too.
+/// Decides whether a call with a key is sent again: what a server took goes on without its caller, and the same key joins
+/// it, on the next server too.
 #[derive(Debug, Default)]
 pub(super) struct Resending {
     broke_at: Option<Instant>,
@@ -33,7 +33,7 @@ pub(super) struct Resending {
 impl Resending {
     /// Whether to send the call again after this failure.
     pub(super) fn may_join(&mut self, failure: &Failure) -> bool {
-        // Before that nothing was taken: there is no server, or one that stops.
+        // Before a connection broke nothing was taken: there is no server, or one that stops.
         let was_taken = self.broke_at.is_some() || failure.code == "connection-lost";
         was_taken
             && failure.is_no_connection()

@@ -491,6 +491,18 @@ async fn the_generic_form_gives_arguments_and_text_that_do_the_same() {
     assert_has!(answer, {"decision": "deny", "code": "workdir-unavailable"});
 }
 
+/// Allows the question, and runs what the hook then has the agent run.
+async fn is_allowed(server: &TestServer, id: &str, asked: JoinHandle<Finished>) {
+    server.operator().decided(id, "allow-once").await;
+    let decided = decision(
+        &tokio::time::timeout(Duration::from_mins(1), asked)
+            .await
+            .expect("in time")
+            .expect("the hook's end"),
+    );
+    assert_eq!(run_replaced(server, &decided).await.stdout, "hi\n");
+}
+
 /// The question is written; nobody has heard of it yet.
 #[tokio::test]
 async fn a_server_that_dies_before_it_answers_does_not_lose_the_question() {
@@ -503,17 +515,7 @@ async fn a_server_that_dies_before_it_answers_does_not_lose_the_question() {
     server.start().await;
     let pending = server.operator().waiting().await;
     assert_eq!(pending.len(), 1, "{pending:?}");
-    server
-        .operator()
-        .decided(pending[0].text("id"), "allow-once")
-        .await;
-    let decided = decision(
-        &tokio::time::timeout(Duration::from_mins(1), asked)
-            .await
-            .expect("in time")
-            .expect("the hook's end"),
-    );
-    assert_eq!(run_replaced(&server, &decided).await.stdout, "hi\n");
+    is_allowed(&server, pending[0].text("id"), asked).await;
 }
 
 #[tokio::test]
@@ -522,13 +524,5 @@ async fn a_restart_of_the_server_does_not_lose_the_question() {
     let asked = asking(&server, &bash(&server, "echo hi"));
     let pending = server.operator().waiting().await;
     server.crash_and_restart().await;
-    let id = pending[0].text("id");
-    server.operator().decided(id, "allow-once").await;
-    let decided = decision(
-        &tokio::time::timeout(Duration::from_mins(1), asked)
-            .await
-            .expect("in time")
-            .expect("the hook's end"),
-    );
-    assert_eq!(run_replaced(&server, &decided).await.stdout, "hi\n");
+    is_allowed(&server, pending[0].text("id"), asked).await;
 }
