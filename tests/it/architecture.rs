@@ -111,6 +111,7 @@ fn pause_points_are_listed_and_passed() {
         .chain(countersign_sys::hooks::LEFT_PAUSES)
         .chain(countersign_sys::hooks::LOOK_PAUSES)
         .chain(countersign_sys::hooks::NODE_PAUSES)
+        .chain(countersign_sys::hooks::PEOPLE_PAUSES)
         .chain(countersign_sys::hooks::RULE_PAUSES)
         .chain(countersign_sys::hooks::ENTRY_PAUSES)
         .map(|point| (*point).to_owned())

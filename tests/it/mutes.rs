@@ -1,10 +1,14 @@
 //! Muting an agent: what it would have to be asked about is denied for a while, and nothing else changes.
 
-use countersign_sys::clock::{Clock as _, SystemClock};
+use countersign_sys::{
+    clock::{Clock as _, SystemClock},
+    hooks,
+};
 use serde_json::{Value, json};
 
 use crate::support::{
-    Answer, Api, Members, OperatorClient, ServerBuilder, TestServer, assert_says, eventually,
+    Answer, Api, Members, OperatorClient, ServerBuilder, TestServer, assert_says, eventually, soon,
+    write_file,
 };
 
 const MUTE: &str = "/v1/agents/main/mute";
@@ -567,25 +571,52 @@ async fn who_asked_something_else_of_the_agent_does_not_mute_it_by_an_answer() {
     assert_has!(server.operator().approval(own.text("approvalId")).await, { "status": "pending" });
 }
 
+/// Puts a document in place that covers these programs of `main` and has these rules for it.
+async fn put_document(server: &TestServer, covered: &[&str], rules: &[Value]) {
+    let operator = server.operator();
+    let shown = operator.get("/v1/policy/document").await;
+    let tag = shown.header("etag").expect("an ETag").to_owned();
+    let entries: Vec<Value> = covered
+        .iter()
+        .map(|program| json!({ "pattern": program }))
+        .collect();
+    let changed = json!({ "version": 1, "agents": { "main": { "allowlist": entries, "denylist": rules } } });
+    let request = operator.request(reqwest::Method::PUT, "/v1/policy/document");
+    let request = request.header("If-Match", tag).json(&changed);
+    operator.send(request).await.expect(200);
+}
+
+fn for_an_hour() -> Value {
+    json!({ "pattern": "=questions", "questions": true, "expiresAtMs": in_ms(HOUR_MS) })
+}
+
 /// A change that mutes an agent and covers one of its questions runs that one, as it would run a fresh call.
 #[tokio::test]
 async fn what_an_entry_covers_by_now_runs_before_a_mute_denies_it() {
     let server = server().start().await;
     let covered = server.asked(json!({ "argv": ["/bin/date"] })).await;
     let other = server.asked(json!({ "argv": ["/bin/id"] })).await;
-    let operator = server.operator();
-    let shown = operator.get("/v1/policy/document").await;
-    let tag = shown.header("etag").expect("an ETag").to_owned();
-    let rule = json!({ "pattern": "=questions", "questions": true, "expiresAtMs": in_ms(HOUR_MS) });
-    let changed = json!({ "version": 1, "agents": { "main": {
-        "allowlist": [{ "pattern": "/bin/true" }, { "pattern": "/bin/date" }],
-        "denylist": [rule],
-    } } });
-    let request = operator.request(reqwest::Method::PUT, "/v1/policy/document");
-    let request = request.header("If-Match", tag).json(&changed);
-    operator.send(request).await.expect(200);
+    put_document(&server, &["/bin/true", "/bin/date"], &[for_an_hour()]).await;
     let ran = server.agent().finished(covered.text("runId")).await;
     assert_has!(ran, { "status": "completed" });
     let ended = server.agent().finished(other.text("runId")).await;
     assert_has!(ended, { "status": "denied", "reason": "agent-muted" });
+}
+
+/// The same where the change comes while the question is judged for an earlier one.
+#[tokio::test]
+async fn what_is_covered_and_muted_while_it_is_judged_runs() {
+    let [point] = hooks::PEOPLE_PAUSES else { panic!() };
+    let pauses = tempfile::tempdir().expect("a directory");
+    let directory = pauses.path().to_str().expect("text");
+    let server = server().env(hooks::PAUSE_VARIABLE, directory).start().await;
+    let covered = server.asked(json!({ "argv": ["/bin/date"] })).await;
+    let reached = pauses.path().join(format!("{point}.reached"));
+    write_file(&pauses.path().join(point), "");
+    put_document(&server, &["/bin/true", "/bin/echo"], &[]).await;
+    soon("judged", || reached.exists(), |is_there| *is_there).await;
+    put_document(&server, &["/bin/true", "/bin/date"], &[for_an_hour()]).await;
+    std::fs::remove_file(&reached).expect("it stands still");
+    let ran = server.agent().finished(covered.text("runId")).await;
+    assert_has!(ran, { "status": "completed" });
 }

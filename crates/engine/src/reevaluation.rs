@@ -9,6 +9,8 @@ use countersign_domain::{
 };
 use countersign_ledger::{PolicyStamp, launch::LaunchTerms};
 use countersign_policy::{combine::Wanted, command::display, gate::Verdict};
+#[cfg(feature = "test-hooks")]
+use countersign_sys::hooks;
 
 use crate::{
     approvers::Approvers,
@@ -70,12 +72,15 @@ impl Reevaluation {
     /// # Errors
     /// Where it cannot be said: the question is for people.
     pub(crate) async fn again(&self, approval: &Approval, spent: &[EntryId]) -> Result<Found, ExecError> {
+        // Taken before the question is judged: a change that comes meanwhile and mutes the agent may cover the question, too.
+        let policy = self.evaluator.policy.now();
         let found = Box::pin(self.judged(approval, spent)).await;
         if matches!(found, Ok(Found::Runs(_) | Found::Denied(_))) {
             return found;
         }
+        #[cfg(feature = "test-hooks")]
+        drop(tokio::task::spawn_blocking(|| hooks::pause("engine.left-to-people")).await);
         // Of an agent that is muted nobody is asked about anything, no matter who asked and who would start it.
-        let policy = self.evaluator.policy.now();
         let agent = &approval.card.binding.agent;
         match policy.mute(agent, self.evaluator.analyst.now()) {
             Some(mute) => Ok(Found::Denied(Forbidden {
