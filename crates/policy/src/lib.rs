@@ -36,3 +36,5 @@ mod combine_tests;
 mod gate_tests;
 #[cfg(test)]
 mod host_tests;
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,8 @@
-//! The rules of `docs/spec/command-analysis.md` by their ids, and the switch that a test build has for each.
+//! The rules of `docs/spec/command-analysis.md` by their ids, and the switch that the tests of this crate have for each.
 //!
-//! Every decision of a rule goes through a [`RuleSet`], which hands back what it is given. A build with the
-//! feature `test-hooks` can force one rule's answer, so that a test can tell a rule that decides from one that is dead.
-//! No other build has a way to make a set in which a rule is off: the type has one value and no size.
+//! Every decision of a rule goes through a [`RuleSet`], which hands back what it is given. The tests of this crate can
+//! force one rule's answer, so that they can tell a rule that decides from one that is dead. Nothing else has a way to make
+//! a set in which a rule is off: the type has one value and no size.
 
 use countersign_domain::vocabulary;
 
@@ -291,19 +291,19 @@ vocabulary! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RuleSet {
     /// The one rule whose every answer is this.
-    #[cfg(feature = "test-hooks")]
+    #[cfg(test)]
     forced: Option<(Rule, bool)>,
 }
 
 impl RuleSet {
     /// Every rule in force, as always outside of tests.
     pub const ALL: Self = Self {
-        #[cfg(feature = "test-hooks")]
+        #[cfg(test)]
         forced: None,
     };
 
     /// Every rule, but one of them answers always the same: `false` takes it out, `true` overdoes it.
-    #[cfg(feature = "test-hooks")]
+    #[cfg(test)]
     pub const fn forced(rule: Rule, answer: bool) -> Self {
         Self {
             forced: Some((rule, answer)),
@@ -328,29 +328,18 @@ impl RuleSet {
         self.answer_of(rule) != Some(false)
     }
 
-    #[cfg(feature = "test-hooks")]
+    #[cfg(test)]
     fn answer_of(self, rule: Rule) -> Option<bool> {
         self.forced
             .and_then(|(forced, answer)| (forced == rule).then_some(answer))
     }
 
-    #[cfg(not(feature = "test-hooks"))]
+    #[cfg(not(test))]
     #[expect(
         clippy::unused_self,
-        reason = "the same call as in a test build, where a rule may be forced"
+        reason = "the same call as in the tests of this crate, where a rule may be forced"
     )]
     const fn answer_of(self, _rule: Rule) -> Option<bool> {
         None
-    }
-}
-
-#[cfg(all(test, not(feature = "test-hooks")))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_set_of_rules_holds_nothing_that_could_be_switched() {
-        assert_eq!(size_of::<RuleSet>(), 0);
-        assert!(Rule::ALL.iter().all(|rule| RuleSet::ALL.on(*rule)));
     }
 }

@@ -2,9 +2,9 @@
 
 use std::{fs, path::PathBuf};
 
-use countersign_policy::command::{Rule, RuleSet};
+use crate::command::{Rule, RuleSet};
 
-use crate::command_corpus::{Case, evaluate_under, read_cases};
+use super::super::command_corpus::{Case, evaluate_under, read_cases};
 
 /// At least so many cases stand beside each rule.
 const CASES_OF_A_RULE: usize = 6;

@@ -4,10 +4,10 @@
 
 use std::collections::BTreeSet;
 
-use countersign_policy::command::{Rule, RuleSet};
+use crate::command::{Rule, RuleSet};
 
+use super::super::command_corpus::{self, Case, evaluate_under};
 use super::{cases, worlds};
-use crate::command_corpus::{self, Case, evaluate_under};
 
 fn flips(rule: Rule, case: &Case) -> bool {
     let alone = Case {

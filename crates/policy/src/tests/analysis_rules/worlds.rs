@@ -3,8 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use countersign_domain::{AgentId, Command, CommandInput, EnvOverrides, FileIdentity, UnixMillis};
-use countersign_policy::{
+use crate::{
     allowlist::{
         Analysis, AnalysisPolicy, AnalysisRequest, Entries, Entry, Keeps, Protected, SkillBin, Typing,
         analyze_under,
@@ -13,6 +12,7 @@ use countersign_policy::{
     confine::ConfineRule,
     pattern::{PathCase, PatternCache, command_marker},
 };
+use countersign_domain::{AgentId, Command, CommandInput, EnvOverrides, FileIdentity, UnixMillis};
 
 /// Every name is a program in `/usr/bin`, and `/opt/foreign` belongs to somebody else.
 #[derive(Debug)]
@@ -233,7 +233,7 @@ fn analysis(world: &World, rules: RuleSet) -> Analysis {
         shell: None,
     };
     let policy = AnalysisPolicy {
-        grammar: countersign_policy::command::syntax::Grammar::default(),
+        grammar: crate::command::syntax::Grammar::default(),
         entries: Entries::Listed(&world.entries),
         grants: &[],
         deny_rules: &[],

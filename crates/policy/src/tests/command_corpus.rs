@@ -2,10 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use countersign_domain::{
-    AgentId, Command, CommandInput, EnvOverrides, FileIdentity, PinnedDirectory, UnixMillis,
-};
-use countersign_policy::{
+use crate::{
     allowlist::{
         Analysis, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, Entries, Entry, Keeps, Protected, Typing,
         analyze_under,
@@ -15,6 +12,9 @@ use countersign_policy::{
         syntax::Grammar,
     },
     pattern::{PathCase, PatternCache},
+};
+use countersign_domain::{
+    AgentId, Command, CommandInput, EnvOverrides, FileIdentity, PinnedDirectory, UnixMillis,
 };
 use serde::Deserialize;
 

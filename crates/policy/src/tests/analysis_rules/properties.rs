@@ -6,8 +6,7 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-use countersign_domain::{AgentId, Command, CommandInput, EnvOverrides, FileIdentity, UnixMillis};
-use countersign_policy::{
+use crate::{
     allowlist::{
         Analysis, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, DenyRule, Entries, Entry, Keeps,
         Protected, Typing, analyze,
@@ -18,6 +17,7 @@ use countersign_policy::{
     },
     pattern::{PathCase, PatternCache},
 };
+use countersign_domain::{AgentId, Command, CommandInput, EnvOverrides, FileIdentity, UnixMillis};
 use proptest::prelude::*;
 
 const PROGRAMS: &[&str] = &[

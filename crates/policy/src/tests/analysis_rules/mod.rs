@@ -3,7 +3,5 @@
 
 mod cases;
 mod properties;
-#[cfg(feature = "test-hooks")]
 mod switches;
-#[cfg(feature = "test-hooks")]
 mod worlds;
