@@ -16,7 +16,7 @@ use super::{
 const BYTES: u32 = 200_000_000;
 const SUBSCRIBERS: usize = 1000;
 /// Events of one round of all subscribers.
-const EVENTS: u32 = 120;
+const EVENTS: u32 = 40;
 
 /// Much output through one run, beside the same through two pipes of a shell.
 pub(super) async fn output(report: &mut Report<'_>) {
