@@ -170,8 +170,8 @@ impl Browser {
                 const end = performance.now() + 1000;
                 const look = () => {{
                     try {{
-                        const holds = Boolean({expression});
-                        if (holds || performance.now() > end) done([holds, {focus}, {page}]);
+                        if ({expression}) done([true]);
+                        else if (performance.now() > end) done([false, {focus}, {page}]);
                         else setTimeout(look, 10);
                     }} catch (error) {{ fail(error); }}
                 }};
