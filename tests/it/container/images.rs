@@ -14,7 +14,8 @@ pub(super) const RUNTIME: &str = "made-here/runtime:test";
 pub(super) const TOOLCHAIN: &str = "made-here/toolchain:test";
 
 /// What the compiler may see: neither history nor state nor what earlier builds left.
-pub(super) const EXPECTED: [&str; 9] = [
+pub(super) const EXPECTED: [&str; 10] = [
+    ".cargo",
     "Cargo.lock",
     "Cargo.toml",
     "benches",
