@@ -72,7 +72,7 @@ impl Reevaluation {
     /// # Errors
     /// Where it cannot be said: the question is for people.
     pub(crate) async fn again(&self, approval: &Approval, spent: &[EntryId]) -> Result<Found, ExecError> {
-        // Taken before the question is judged: a change that comes meanwhile and mutes the agent may cover the question, too.
+        // Read before the question is judged: a change that comes later and mutes the agent may cover the question, too.
         let policy = self.evaluator.policy.now();
         let found = Box::pin(self.judged(approval, spent)).await;
         if matches!(found, Ok(Found::Runs(_) | Found::Denied(_))) {

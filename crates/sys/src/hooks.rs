@@ -130,8 +130,8 @@ pub const LEFT_PAUSES: &[&str] = &["engine.left"];
 /// The point of [`pause`] that only a question passes which the policy lets run: it was judged, and nothing is settled.
 pub const RULE_PAUSES: &[&str] = &["engine.judged-again"];
 
-/// The point of [`pause`] that only a question passes which the policy leaves to people: it was judged, and its agent was
-/// not looked for among those that are muted.
+/// The point of [`pause`] that only a question passes which the policy leaves to people: it was judged, and nobody
+/// has looked yet whether its agent is muted.
 pub const PEOPLE_PAUSES: &[&str] = &["engine.left-to-people"];
 
 /// The point of [`pause`] that only a run on a node passes: its task hears the node no more, and no end is recorded yet.

@@ -129,6 +129,20 @@ async fn every_view_keeps_the_rules_of_accessibility() {
     browser
         .run("document.getElementById('nameless').remove()", json!([]))
         .await;
+    browser.set_screen(DESK.dark()).await;
+    browser
+        .run(
+            "const faint = document.createElement('p'); faint.id = 'faint'; faint.innerText = 'faint';
+            Object.assign(faint.style, { color: '#333', background: '#222' }); document.querySelector('main').append(faint);",
+            json!([]),
+        )
+        .await;
+    let found = broken(&browser, DESK.dark()).await;
+    assert!(found.to_string().contains("color-contrast"), "{found}");
+    browser
+        .run("document.getElementById('faint').remove()", json!([]))
+        .await;
+    browser.set_screen(DESK).await;
 
     browser.says("#blank", "Nothing is waiting").await;
     for view in VIEWS {
