@@ -119,7 +119,7 @@ pub use exec::Calls;
 pub use health::{Check, Health, Readiness};
 pub use policy_admin::PolicyAdmin;
 pub use prompter::Prompts;
-pub use records::{ApprovalBrief, CardBrief, Covered, KnownAgent, OutputBytes, Records};
+pub use records::{Covered, KnownAgent, OutputBytes, Records};
 pub use revise::Revisions;
 pub use slots::NoSlot;
 pub use stats::{EngineMetrics, EngineStats, Load};

@@ -26,6 +26,7 @@ mod handshake;
 mod host_header;
 mod links;
 mod list;
+mod listed;
 mod listen;
 mod metrics;
 mod openapi;

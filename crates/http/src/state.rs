@@ -25,6 +25,7 @@ use crate::{
     film::PausedFilms,
     host_header::HostNames,
     links::Links,
+    listed::ListedApprovals,
     metrics::{Format, Metrics},
     peer::{Endpoint, Transport},
     problem::{Code, Problem},
@@ -60,6 +61,8 @@ struct Shared {
     drawing_turn: Turn,
     /// Recordings that were drawn in part.
     drawn: Arc<PausedFilms>,
+    /// What lists showed of approvals.
+    listed_approvals: ListedApprovals,
     /// One policy is tried at a time.
     trial_turn: Turn,
     stopping: CancellationToken,
@@ -109,6 +112,7 @@ impl AppState {
             doctor_turn: Turn::default(),
             drawing_turn: Turn::default(),
             drawn: Arc::default(),
+            listed_approvals: ListedApprovals::default(),
             trial_turn: Turn::default(),
             stopping,
             engine,
@@ -185,6 +189,11 @@ impl AppState {
     /// Recordings that were drawn in part, for who asks for the rest.
     pub(crate) fn drawn(&self) -> &Arc<PausedFilms> {
         &self.0.drawn
+    }
+
+    /// What lists showed of approvals.
+    pub(crate) fn listed_approvals(&self) -> &ListedApprovals {
+        &self.0.listed_approvals
     }
 
     /// The turn to try a policy. It is for who tries to keep, since who asked may be gone before.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use rusqlite::{Connection, Row, types::Value};
 
 use countersign_domain::{
-    AgentId, Approval, ApprovalCard, ApprovalDecision, ApprovalId, ApprovalState, ApprovalStatus, Authority,
-    EnvOverrides, IdPart, Persist, RunId, SessionKey, TerminalReason, UnixMillis, Vote,
+    AgentId, Approval, ApprovalDecision, ApprovalId, ApprovalState, ApprovalStatus, Authority, EnvOverrides,
+    IdPart, Persist, RunId, SessionKey, TerminalReason, UnixMillis, Vote,
 };
 
 use super::{
@@ -161,24 +161,21 @@ impl Ledger {
             .await
     }
 
-    /// What `make` makes of the cards of these approvals. Of one that is gone there is none.
+    /// These approvals in their order, each with the values of its overrides while it waits. One that is gone is left out.
     ///
     /// # Errors
     /// When the ledger cannot be read.
-    pub async fn approval_cards<T: Send + 'static>(
-        &self,
-        ids: Vec<ApprovalId>,
-        make: impl Fn(&ApprovalCard) -> T + Send + 'static,
-    ) -> Result<Vec<(ApprovalId, T)>, LedgerError> {
+    #[crate::compiled_once]
+    pub async fn approvals_by_ids(&self, ids: Vec<ApprovalId>) -> Result<Vec<Approval>, LedgerError> {
+        let keys = Arc::clone(&self.keys);
         self.readers
             .blocking(move |connection| {
-                let mut cards = Vec::with_capacity(ids.len());
+                let mut approvals = Vec::with_capacity(ids.len());
                 for id in ids {
-                    if let Some(card) = card_of(connection, &id)? {
-                        cards.push((id, make(&card)));
-                    }
+                    let stored = fetch_stored(connection, &id)?;
+                    approvals.extend(stored.map(|stored| stored.opened(&keys)));
                 }
-                Ok(cards)
+                Ok(approvals)
             })
             .await
     }
@@ -382,13 +379,6 @@ fn from_row(row: &Row<'_>) -> Result<StoredApproval, Fault> {
         approval,
         binding_digest,
         env_sealed,
-    })
-}
-
-fn card_of(connection: &Connection, id: &ApprovalId) -> Result<Option<ApprovalCard>, Fault> {
-    let sql = "SELECT card_json FROM approvals WHERE id = ?1";
-    fetch(connection, sql, (id.as_str(),), |row| {
-        Columns::of("approvals", row).json()
     })
 }
 

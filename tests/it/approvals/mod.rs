@@ -2,9 +2,9 @@
 
 mod batches;
 mod binding;
-mod brief;
 mod decisions;
 mod expiry;
+mod listed;
 mod note;
 mod restart;
 mod revisions;

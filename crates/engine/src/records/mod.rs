@@ -1,7 +1,6 @@
 //! Looking things up, each for those who may see it.
 
 mod agents;
-mod brief;
 mod overview;
 
 use std::sync::Arc;
@@ -14,13 +13,12 @@ use countersign_domain::{
     Ruling, Run, RunId, Scope, proposals, would_cover,
 };
 use countersign_hosts::gateway::GatewayHost;
-use countersign_ledger::{ApprovalFilter, Ledger, LedgerError, Listing, Page, RunFilter, StoredOutput};
+use countersign_ledger::{
+    ApprovalFilter, ApprovalRow, Ledger, LedgerError, Listing, Page, RunFilter, StoredOutput,
+};
 use countersign_runner::output::{Capture, Captured, spool};
 
 pub use agents::KnownAgent;
-pub use brief::{ApprovalBrief, CardBrief};
-
-use brief::CardBriefs;
 
 use crate::{
     capture,
@@ -61,7 +59,6 @@ pub struct Records {
     live: Arc<LiveRuns>,
     settings: Arc<SettingsStore>,
     policy: Arc<PolicySource>,
-    cards: CardBriefs,
 }
 
 impl Records {
@@ -79,7 +76,6 @@ impl Records {
             live,
             settings,
             policy,
-            cards: CardBriefs::default(),
         }
     }
 
@@ -303,44 +299,34 @@ impl Records {
         })
     }
 
-    /// Approvals of the agents that the caller has authority over as a list shows them, newest first.
+    /// The same approvals without their cards, newest first.
     ///
     /// # Errors
     /// [`StorageTrouble`] when the ledger cannot be read.
     #[crate::compiled_once]
-    pub async fn approval_briefs(
+    pub async fn approval_rows(
         &self,
         caller: &Principal,
         mut filter: ApprovalFilter,
         page: Page,
-    ) -> Result<Listing<ApprovalBrief>, StorageTrouble> {
+    ) -> Result<Listing<ApprovalRow>, StorageTrouble> {
         filter.authority.clone_from(&caller.authority);
-        let Listing { items: rows, next } = self.ledger.approval_rows(filter, page).await?;
-        let mut cards = self.cards.of(&rows);
-        let unknown = rows.iter().zip(&cards).filter(|(_, card)| card.is_none());
-        let unknown: Vec<ApprovalId> = unknown.map(|(row, _)| row.id.clone()).collect();
-        if !unknown.is_empty() {
-            let read = self
-                .ledger
-                .approval_cards(unknown, |card| Arc::new(CardBrief::from(card)))
-                .await?;
-            let mut read = read.into_iter().peekable();
-            for (row, card) in rows.iter().zip(&mut cards) {
-                if let Some((id, made)) = read.next_if(|(id, _)| *id == row.id) {
-                    self.cards.keep(id, Arc::clone(&made));
-                    *card = Some(made);
-                }
-            }
-        }
-        // One whose record went meanwhile is left out.
-        let items = rows
-            .into_iter()
-            .zip(cards)
-            .filter_map(|(row, card)| card.map(|card| ApprovalBrief { row, card }));
-        Ok(Listing {
-            items: items.collect(),
-            next,
-        })
+        Ok(self.ledger.approval_rows(filter, page).await?)
+    }
+
+    /// Those of these approvals, in their order, that [`Records::approval`] answers this caller.
+    ///
+    /// # Errors
+    /// [`StorageTrouble`] when the ledger cannot be read.
+    #[crate::compiled_once]
+    pub async fn approvals_by_ids(
+        &self,
+        caller: &Principal,
+        ids: Vec<ApprovalId>,
+    ) -> Result<Vec<Approval>, StorageTrouble> {
+        let approvals = self.ledger.approvals_by_ids(ids).await?.into_iter();
+        let seen = approvals.filter(|approval| caller.may_act_for(&approval.card.binding.agent));
+        Ok(seen.map(|approval| for_eyes_of(caller, approval)).collect())
     }
 
     /// One approval, if the caller has authority over its agent; with the values of its overrides for those who may answer.

@@ -2,12 +2,11 @@
 //!
 //! A handler must never settle an answer or choose what a caller may see: [`countersign_engine::Engine`] finds out who may
 //! answer and which answer came first, and narrows every list to the caller's agents. Read on: `decide` takes an
-//! answer, `grant.rs` what one leaves behind, `decisions.rs` several of them, `revise.rs` a changed command, `take_back.rs` an answer that is taken back; [`ApprovalBody`] is the object, and `brief.rs` has
-//! what a list needs of it.
+//! answer, `grant.rs` what one leaves behind, `decisions.rs` several of them, `revise.rs` a changed command, `take_back.rs` an answer that is taken back; [`ApprovalBody`] is the object, and `listing.rs` makes lists of it.
 
-mod brief;
 mod decisions;
 mod grant;
+mod listing;
 mod revise;
 mod take_back;
 
@@ -20,11 +19,11 @@ use countersign_engine::reply::{Answer, Decided};
 use countersign_ledger::ApprovalFilter;
 use countersign_protocol::ByName;
 use countersign_wire::{
-    approval::{ApprovalBody, ApprovalView, ChosenPattern, DecidedBody, DecisionBody},
+    approval::{ApprovalBody, ChosenPattern, DecidedBody, DecisionBody},
     page::Page,
 };
 
-use brief::ListedApproval;
+use listing::ListedApproval;
 
 use super::denylist;
 
@@ -32,6 +31,7 @@ use crate::{
     caller::{AgentCaller, Approve, ReadOrApprove},
     extract::{AtPath, JsonBody, Moment, Parameters, QueryForm, QueryOf},
     list::{ListName, PageQuery},
+    listed::ApprovalJson,
     problem::{Code, Problem},
     reply::JsonReply,
     route_table::{RouteTable, routes},
@@ -121,7 +121,7 @@ async fn list(
     caller: AgentCaller<ReadOrApprove>,
     State(state): State<AppState>,
     QueryOf(query): QueryOf<ApprovalsQuery>,
-) -> Result<JsonReply<Page<ListedApproval>>, Problem> {
+) -> Result<JsonReply<Page<ApprovalJson>>, Problem> {
     let ApprovalsQuery {
         status,
         agent_id,
@@ -144,18 +144,8 @@ async fn list(
         // The engine narrows it to what the caller may see.
         authority: Authority::EVERYTHING,
     };
-    let (view, page, engine) = (page.view, page.page(LIST)?, state.engine());
-    let body = match view {
-        ApprovalView::Full => {
-            let approvals = engine.records().approvals(&caller, filter, page).await?;
-            LIST.page(approvals, brief::full)
-        }
-        ApprovalView::Brief => {
-            let approvals = engine.records().approval_briefs(&caller, filter, page).await?;
-            LIST.page(approvals, brief::brief)
-        }
-    };
-    Ok(JsonReply(body))
+    let listing = listing::listed(&caller, &state, page.view, filter, page.page(LIST)?).await?;
+    Ok(JsonReply(LIST.page(listing, |json| json)))
 }
 
 /// One approval, by its id or a unique part of it.

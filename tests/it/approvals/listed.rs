@@ -1,4 +1,4 @@
-//! The list of questions as `view=brief`: short, masked, and never older than the last answer.
+//! The list of questions: never older than the last answer, and as `view=brief` short and masked.
 
 use serde_json::{Value, json};
 
@@ -98,6 +98,47 @@ async fn a_brief_list_is_never_older_than_a_vote_an_answer_or_an_end() {
     server.agent().cancel(second.text("runId")).await;
     assert_has!(of(second.text("approvalId")).await, { "status": "cancelled" });
     assert_eq!(list(&ann, "").await, Vec::<Value>::new());
+}
+
+#[tokio::test]
+async fn a_whole_list_says_of_each_what_it_says_alone_through_votes_an_answer_and_an_end() {
+    let server = TestServer::asking_with(TWO).start().await;
+    let [ann, bob] = ann_and_bob(&server).await;
+    let decided = asked(&server, json!({ "argv": ["/bin/date", "1"] })).await;
+    let cancelled = asked(
+        &server,
+        json!({ "command": "make all", "env": { "COMPILER_LABEL": "gcc" } }),
+    )
+    .await;
+    let questions = [&cancelled, &decided].map(|pending| id(pending, "approvalId"));
+    // Twice: what the first list made is kept for the second.
+    let look = async || {
+        let mut alone = Vec::new();
+        for id in &questions {
+            let mut approval = ann.read(&format!("/v1/approvals/{id}")).await;
+            // Only an approval by itself says what its entries would have covered.
+            let proposals = approval.get_mut("proposals").and_then(Value::as_array_mut);
+            for proposal in proposals.into_iter().flatten() {
+                proposal
+                    .as_object_mut()
+                    .expect("an object")
+                    .remove("wouldHaveCovered");
+            }
+            alone.push(approval);
+        }
+        for _ in 0..2 {
+            let listed = ann.read("/v1/approvals?status=all").await;
+            assert_eq!(*listed.list("items"), alone);
+        }
+    };
+    look().await;
+    ann.decided(&questions[1], "allow-once").await;
+    look().await;
+    bob.decided(&questions[1], "allow-once").await;
+    server.agent().finished(decided.text("runId")).await;
+    look().await;
+    server.agent().cancel(cancelled.text("runId")).await;
+    look().await;
 }
 
 #[tokio::test]
