@@ -203,8 +203,8 @@ impl std::fmt::Debug for EngineRoom {
 
 impl EngineRoom {
     /// What goes on beside the work: settings that changed take effect, what is too old goes, and the process that
-    /// looks at files is replaced when it no longer answers.
-    pub async fn keep(&self) -> Infallible {
+    /// looks at files is replaced when it no longer answers. `forget` drops what is only kept for the next request.
+    pub async fn keep(&self, forget: &(dyn Fn() + Send + Sync)) -> Infallible {
         let file_broker = async {
             match &self.file_broker {
                 Some(file_broker) => file_broker.keep().await,
@@ -220,7 +220,7 @@ impl EngineRoom {
                 self.engine.settings(),
                 &**self.engine.clock()
             ),
-            memory::give_back(&self.ledger),
+            memory::give_back(&self.ledger, forget),
         );
         never
     }

@@ -64,12 +64,12 @@ impl Releases {
     }
 }
 
-/// Gives memory back whenever it is due.
+/// Gives memory back whenever it is due. `forget` drops what is only kept for the next request, at rest.
 #[expect(
     clippy::infinite_loop,
     reason = "it ends when the server stops, which drops it"
 )]
-pub(super) async fn give_back(ledger: &Ledger) -> Infallible {
+pub(super) async fn give_back(ledger: &Ledger, forget: &(dyn Fn() + Send + Sync)) -> Infallible {
     let mut ticks = interval(LOOK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut releases = Releases::default();
@@ -78,6 +78,9 @@ pub(super) async fn give_back(ledger: &Ledger) -> Infallible {
         let Some(release) = releases.due(processor_time()) else {
             continue;
         };
+        if release == Release::FreedAndCode {
+            forget();
+        }
         let ledger = ledger.clone();
         let released = tokio::task::spawn_blocking(move || {
             ledger.release_memory();

@@ -163,7 +163,7 @@ async fn serve(
     };
     let beside = async {
         tokio::join!(
-            room.keep(),
+            room.keep(&|| {}),
             signals.follow(stop, || room.reload()),
             lifecycle::feed_watchdog()
         )

@@ -159,11 +159,12 @@ pub async fn serve(
         Arc::clone(&engine_room.live_settings),
     ));
     let mut witness = Witness::new(engine_room.ledger.watch_sealed_head());
+    let forget = || state.forget();
     let beside = async {
         tokio::join!(
             witness.follow(),
             story.follow(),
-            engine_room.keep(),
+            engine_room.keep(&forget),
             housekeeping::prune_sandboxes(&engine_room.sandbox),
             lifecycle::feed_watchdog(),
         )

@@ -17,7 +17,8 @@ use countersign_domain::ApprovalId;
 use countersign_ledger::ApprovalRow;
 use countersign_wire::approval::ApprovalView;
 
-/// So much is kept before what no list showed since is dropped: at most twice of it in all. A thousand questions take about 2 MiB.
+/// So much is kept before what no list showed since is dropped: at most twice of it in all, and nothing at rest. A thousand
+/// questions take about 2 MiB.
 const GENERATION_BYTES: usize = 4 * 1024 * 1024;
 
 /// An approval as JSON.
@@ -67,6 +68,12 @@ impl ListedApprovals {
     pub(crate) fn keep(&self, view: ApprovalView, of: ApprovalRow, json: ApprovalJson) {
         let mut generations = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         generations.insert((view, of.id.clone()), Kept { of, json });
+    }
+
+    /// Drops all of it.
+    pub(crate) fn forget(&self) {
+        let mut generations = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *generations = Generations::default();
     }
 }
 
@@ -142,8 +149,10 @@ mod tests {
         };
         assert!(!is_there(FULL, answered.clone()));
         listed.keep(FULL, answered.clone(), json(10));
-        assert!(is_there(FULL, answered));
+        assert!(is_there(FULL, answered.clone()));
         assert!(!is_there(FULL, row(1)));
+        listed.forget();
+        assert!(!is_there(FULL, answered));
     }
 
     #[test]

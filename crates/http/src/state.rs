@@ -121,6 +121,11 @@ impl AppState {
         }))
     }
 
+    /// Drops what is only kept so that the next request takes less time.
+    pub fn forget(&self) {
+        self.0.listed_approvals.forget();
+    }
+
     pub(crate) fn lists(&self) -> &EntryLists {
         self.0.engine.lists()
     }
