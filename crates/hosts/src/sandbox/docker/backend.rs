@@ -1,32 +1,26 @@
 //! What the server uses: is there an engine, is the container there, who runs the command, what can go.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     ffi::OsString,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
-use bollard::{
-    errors::Error,
-    models::ContainerInspectResponse,
-    query_parameters::{
-        CreateContainerOptions, ListContainersOptions, RemoveContainerOptions, RenameContainerOptions,
-    },
-};
 use tokio::time::{Instant, timeout};
 
+use countersign_docker::{Container, Engine, Error, is_conflict, is_missing, words};
 use countersign_domain::{RunId, TerminalSize};
 
 use super::{
     super::{Enclosure, Inside, Unusable},
     container::{Labels, OWNER, PruneLimits, Wanted},
-    engine::{Engine, is_conflict, is_missing, words},
     instructions::Instructions,
     mounts::Forbidden,
     process,
     supervision::{self, text_of},
+    sweep,
 };
 
 /// What is behind the name of a container that is not set up yet.
@@ -118,10 +112,8 @@ impl DockerBackend {
     pub async fn probe(&self, image: &str) -> Result<(), Unusable> {
         let ask = async {
             let engine = self.connect().await?;
-            match engine.api.inspect_image(image).await {
-                Ok(_there) => Ok(()),
-                Err(error) => Err(image_error(image, &error)),
-            }
+            let found = engine.has_image(image).await;
+            found.map_err(|error| image_error(image, &error))
         };
         self.in_time(ask).await
     }
@@ -177,7 +169,7 @@ impl DockerBackend {
             return;
         };
         for container in self.containers(&engine, true).await.unwrap_or_default() {
-            engine.sweep(&container.id, run_id.as_str()).await;
+            sweep::sweep(&engine, &container.id, run_id.as_str()).await;
         }
     }
 
@@ -213,11 +205,11 @@ impl DockerBackend {
             if !is_idle && !is_old {
                 continue;
             }
-            match engine.api.inspect_container(&id, None).await {
+            match engine.container(&id).await {
                 Ok(state) if !is_busy(&state) => {}
                 Ok(_) | Err(_) => continue,
             }
-            match remove(&engine, &id).await {
+            match engine.remove_container(&id).await {
                 Ok(()) => {
                     tracing::info!(container.name = %name, "a sandbox container was not needed any more and is removed");
                     self.shared.forget(&name);
@@ -230,7 +222,8 @@ impl DockerBackend {
     }
 
     async fn connect(&self) -> Result<Engine, Unusable> {
-        Engine::connect(&self.options.socket).await
+        let connected = Engine::connect(&self.options.socket).await;
+        connected.map_err(|error| Unusable(error.to_string()))
     }
 
     async fn in_time<T>(&self, work: impl Future<Output = Result<T, Unusable>>) -> Result<T, Unusable> {
@@ -250,10 +243,11 @@ impl DockerBackend {
         let wanted = Wanted::of(enclosure, &self.options.owner, self.limits, &forbidden)?;
         let engine = self.connect().await?;
         for _attempt in 0..ATTEMPTS {
-            match engine.api.inspect_container(&enclosure.name, None).await {
+            match engine.container(&enclosure.name).await {
                 Ok(state) => match self.check_container(enclosure, &wanted, &state)? {
                     ContainerCheck::Usable => return start(&engine, enclosure, &state).await,
-                    ContainerCheck::Outdated => remove(&engine, &enclosure.name)
+                    ContainerCheck::Outdated => engine
+                        .remove_container(&enclosure.name)
                         .await
                         .map_err(|error| failed(enclosure, "be removed", &error))?,
                 },
@@ -275,10 +269,10 @@ impl DockerBackend {
         &self,
         enclosure: &Enclosure,
         wanted: &Wanted,
-        state: &ContainerInspectResponse,
+        state: &Container,
     ) -> Result<ContainerCheck, Unusable> {
         let name = &enclosure.name;
-        let labels = labels_of(state);
+        let labels = Labels::read(&state.labels);
         if labels.owner != self.options.owner || labels.scope != enclosure.scope_key {
             return Err(Unusable(format!(
                 "there is a container {name} that is not this sandbox's; remove it with `docker rm -f {name}`, or set \
@@ -309,10 +303,7 @@ impl DockerBackend {
         };
         let made = async {
             set_up(engine, enclosure, &id).await?;
-            let options = RenameContainerOptions {
-                name: enclosure.name.clone(),
-            };
-            match engine.api.rename_container(&id, options).await {
+            match engine.rename_container(&id, &enclosure.name).await {
                 Ok(()) => Ok(Made::Done),
                 Err(error) if is_conflict(&error) => Ok(Made::SomebodyElse),
                 Err(error) => Err(failed(enclosure, "be named", &error)),
@@ -320,7 +311,7 @@ impl DockerBackend {
         };
         let made = made.await;
         if !matches!(made, Ok(Made::Done))
-            && let Err(error) = remove(engine, &id).await
+            && let Err(error) = engine.remove_container(&id).await
         {
             tracing::warn!(container.name = %unfinished, error = %words(&error), "a half-made container stays");
         }
@@ -329,17 +320,18 @@ impl DockerBackend {
 
     /// Takes away what a process of this owner left half-made.
     async fn clear(&self, engine: &Engine, unfinished: &str) -> Result<(), Unusable> {
-        let state = match engine.api.inspect_container(unfinished, None).await {
+        let state = match engine.container(unfinished).await {
             Ok(state) => state,
             Err(error) if is_missing(&error) => return Ok(()),
             Err(error) => return Err(Unusable(words(&error))),
         };
-        if labels_of(&state).owner != self.options.owner {
+        if Labels::read(&state.labels).owner != self.options.owner {
             return Err(Unusable(format!(
                 "there is a container {unfinished} that is not this sandbox's; remove it with `docker rm -f {unfinished}`"
             )));
         }
-        remove(engine, unfinished)
+        engine
+            .remove_container(unfinished)
             .await
             .map_err(|error| Unusable(words(&error)))
     }
@@ -352,30 +344,23 @@ impl DockerBackend {
         wanted: &Wanted,
         name: &str,
     ) -> Result<Option<String>, Unusable> {
-        let options = CreateContainerOptions {
-            name: Some(name.to_owned()),
-            ..CreateContainerOptions::default()
-        };
         let mut body = wanted.body.clone();
         loop {
-            let id = match engine
-                .api
-                .create_container(Some(options.clone()), body.clone())
-                .await
-            {
-                Ok(created) => created.id,
+            let id = match engine.create_container(name, body.clone()).await {
+                Ok(id) => id,
                 Err(error) if is_conflict(&error) => return Ok(None),
                 Err(error) if is_missing(&error) => {
                     return Err(image_error(&enclosure.settings.image, &error));
                 }
                 Err(error) => return Err(failed(enclosure, "be made", &error)),
             };
-            let error = match engine.api.start_container(&id, None).await {
+            let error = match engine.start_container(&id).await {
                 Ok(()) => return Ok(Some(id)),
                 Err(error) => error,
             };
             let failure = failed(enclosure, "be started", &error);
-            remove(engine, &id)
+            engine
+                .remove_container(&id)
                 .await
                 .map_err(|error| Unusable(words(&error)))?;
             let init = body.host_config.as_mut().and_then(|config| config.init.as_mut());
@@ -388,24 +373,13 @@ impl DockerBackend {
     }
 
     async fn containers(&self, engine: &Engine, only_running: bool) -> Result<Vec<Found>, Error> {
-        let options = ListContainersOptions {
-            all: !only_running,
-            filters: Some(HashMap::from([(
-                "label".to_owned(),
-                vec![format!("{OWNER}={}", self.options.owner)],
-            )])),
-            ..ListContainersOptions::default()
-        };
-        let listed = engine.api.list_containers(Some(options)).await?;
-        let found = listed.into_iter().filter_map(|summary| {
-            let labels = Labels::read(&summary.labels?);
-            let name = summary.names?.into_iter().next()?;
-            Some(Found {
-                id: summary.id?,
-                name: name.trim_start_matches('/').to_owned(),
-                created: summary.created,
-                labels,
-            })
+        let label = format!("{OWNER}={}", self.options.owner);
+        let listed = engine.containers(label, only_running).await?;
+        let found = listed.into_iter().map(|container| Found {
+            id: container.id,
+            name: container.name,
+            created: container.created,
+            labels: Labels::read(&container.labels),
         });
         // The filter is the engine's; that nothing else is touched is ours.
         Ok(found
@@ -475,31 +449,21 @@ impl Shared {
     }
 }
 
-fn labels_of(state: &ContainerInspectResponse) -> Labels {
-    let labels = state.config.as_ref().and_then(|config| config.labels.as_ref());
-    labels.map_or_else(|| Labels::read(&HashMap::new()), Labels::read)
-}
-
 /// Whether a run goes on in it.
-fn is_busy(state: &ContainerInspectResponse) -> bool {
-    state.exec_ids.as_ref().is_some_and(|running| !running.is_empty())
+fn is_busy(state: &Container) -> bool {
+    !state.execs.is_empty()
 }
 
 /// Starts a container that is set up, unless it runs.
-async fn start(
-    engine: &Engine,
-    enclosure: &Enclosure,
-    state: &ContainerInspectResponse,
-) -> Result<(), Unusable> {
-    let running = state.state.as_ref();
-    if running.and_then(|state| state.paused) == Some(true) {
-        let resumed = engine.api.unpause_container(&enclosure.name).await;
+async fn start(engine: &Engine, enclosure: &Enclosure, state: &Container) -> Result<(), Unusable> {
+    if state.is_paused {
+        let resumed = engine.resume_container(&enclosure.name).await;
         return resumed.map_err(|error| failed(enclosure, "be resumed", &error));
     }
-    if running.and_then(|state| state.running) == Some(true) {
+    if state.is_running {
         return Ok(());
     }
-    let started = engine.api.start_container(&enclosure.name, None).await;
+    let started = engine.start_container(&enclosure.name).await;
     started.map_err(|error| failed(enclosure, "be started", &error))
 }
 
@@ -536,21 +500,9 @@ fn last_words(output: &str) -> String {
         .collect()
 }
 
-async fn remove(engine: &Engine, container: &str) -> Result<(), Error> {
-    let options = RemoveContainerOptions {
-        force: true,
-        v: true,
-        ..RemoveContainerOptions::default()
-    };
-    match engine.api.remove_container(container, Some(options)).await {
-        Err(error) if is_missing(&error) => Ok(()),
-        removed => removed,
-    }
-}
-
 /// What the engine's clock says, in Unix seconds. Ages are differences of its own times.
 async fn engine_now(engine: &Engine) -> Option<i64> {
-    let time = engine.api.info().await.ok()?.system_time?;
+    let time = engine.time().await?;
     time.parse::<jiff::Timestamp>()
         .ok()
         .map(jiff::Timestamp::as_second)

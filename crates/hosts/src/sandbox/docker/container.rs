@@ -2,13 +2,13 @@
 
 use std::{collections::HashMap, path::Path, time::Duration};
 
-use bollard::models::{
-    ContainerCreateBody, HostConfig, Mount, MountBindOptions, MountBindOptionsPropagationEnum, MountType,
-    ResourcesUlimits,
-};
 use sha2::{Digest as _, Sha256};
 
 use countersign_config::settings::DockerSettings;
+use countersign_docker::{
+    ContainerCreateBody, HostConfig, Mount, MountBindOptions, MountBindOptionsPropagationEnum, MountType,
+    ResourcesUlimits, as_json,
+};
 use countersign_domain::hex;
 use countersign_sys::fs::read_bounded;
 
@@ -104,8 +104,9 @@ impl Wanted {
             host_config: Some(host_config(enclosure, &workspace, forbidden)?),
             ..ContainerCreateBody::default()
         };
-        let mut described = serde_json::to_value((&body, &settings.setup_command))
-            .map_err(|_unwritable| Unusable("the container cannot be described".to_owned()))?;
+        let described =
+            as_json(&body).map_err(|_unwritable| Unusable("the container cannot be described".to_owned()))?;
+        let mut described = serde_json::json!([described, settings.setup_command]);
         // Maps of the library have another order each time.
         described.sort_all_objects();
         let configuration = hex(&Sha256::digest(described.to_string()));

@@ -15,16 +15,15 @@
 //! [`DockerBackend`] is what the server uses, [`main_if_asked`] is the client's entry point, and [`ClientEnd`] says what a
 //! client's exit means. Nothing here ever adopts, changes or removes a container without the label of this owner.
 
-mod attach;
 mod backend;
 mod container;
 mod end;
-mod engine;
 mod instructions;
 mod mounts;
 mod process;
 mod seccomp;
 mod supervision;
+mod sweep;
 
 pub use backend::{Client, DockerBackend, DockerOptions};
 pub use container::PruneLimits;

@@ -6,7 +6,6 @@
 
 use std::{ffi::OsString, io, os::fd::BorrowedFd, time::Duration};
 
-use bollard::{exec::ResizeExecOptions, models::ExecConfig};
 use rustix::{
     fs::FileType,
     termios::{OptionalActions, isatty, tcgetattr, tcgetwinsize, tcsetattr},
@@ -18,15 +17,14 @@ use tokio::{
     time::{MissedTickBehavior, interval, sleep, timeout},
 };
 
+use countersign_docker::{AttachError, Attached, Engine, ExecConfig, Frames, words};
 use countersign_domain::{Leftovers, OutputStream};
 use countersign_sys::process;
 
 use super::{
-    attach::{AttachError, Attached, Frames},
     end::{ENGINE_LOST, NOT_STARTED},
-    engine::{Engine, words},
     instructions::{Instructions, Terms},
-    supervision,
+    supervision, sweep,
 };
 
 /// The word that makes this program a client. Not for people.
@@ -155,7 +153,7 @@ impl Run {
         let prepared = async {
             let engine = Engine::connect(&self.instructions.socket)
                 .await
-                .map_err(|error| error.0)?;
+                .map_err(|error| error.to_string())?;
             let config = self.config(input)?;
             let exec = engine.create(&self.instructions.container, config).await;
             exec.map(|exec| (engine, exec)).map_err(|error| words(&error))
@@ -287,12 +285,12 @@ impl Run {
 
     async fn ask_to_end(&self, engine: &Engine) {
         let Instructions { container, run, .. } = &self.instructions;
-        engine.ask_to_end(container, run, self.since).await;
+        sweep::ask_to_end(engine, container, run, self.since).await;
     }
 
     async fn kill(&self, engine: &Engine) {
         let Instructions { container, run, .. } = &self.instructions;
-        engine.kill_run(container, run, self.since).await;
+        sweep::kill_run(engine, container, run, self.since).await;
     }
 }
 
@@ -397,11 +395,7 @@ async fn follow_size(engine: &Engine, exec: &str, first: Option<(u16, u16)>) {
     loop {
         if let Some((rows, cols)) = size {
             for _attempt in 0..RESIZES {
-                let options = ResizeExecOptions {
-                    height: rows,
-                    width: cols,
-                };
-                if engine.api.resize_exec(exec, options).await.is_ok() {
+                if engine.resize(exec, rows, cols).await.is_ok() {
                     break;
                 }
                 sleep(RESIZE_INTERVAL).await;

@@ -29,16 +29,19 @@ const TIMEOUT: Duration = Duration::from_mins(1);
 /// Bytes of the head of a frame: the stream, three zeros, the length.
 const FRAME_HEAD: usize = 8;
 
+/// A process that the engine started, with its stream.
 #[derive(Debug)]
-pub(super) struct Attached {
-    pub(super) stream: UnixStream,
+pub struct Attached {
+    /// What it writes and reads: frames ([`Frames`]), or plain bytes where it has a terminal.
+    pub stream: UnixStream,
     /// What came with the answer already.
-    pub(super) first: Vec<u8>,
+    pub first: Vec<u8>,
 }
 
 /// The engine did not start it.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum AttachError {
+pub enum AttachError {
+    /// It said no, in its own words.
     #[error("the engine refused: {0}")]
     Refused(String),
     /// The connection broke: whether it was started is not known.
@@ -47,7 +50,7 @@ pub(super) enum AttachError {
 }
 
 /// Starts an exec that was created. The engine starts each at most once.
-pub(super) async fn start(
+pub(crate) async fn start(
     socket: &Path,
     version: &ClientVersion,
     exec: &str,
@@ -122,7 +125,7 @@ async fn refusal(stream: UnixStream, mut body: Vec<u8>) -> String {
 
 /// Takes the frames of a stream apart, no matter in which pieces they arrive. It holds no more than the head of one.
 #[derive(Debug, Default)]
-pub(super) struct Frames {
+pub struct Frames {
     head: Vec<u8>,
     /// Where the rest of the frame goes, and how much of it is to come.
     rest: Option<(OutputStream, usize)>,
@@ -130,7 +133,7 @@ pub(super) struct Frames {
 
 impl Frames {
     /// Hands each piece of output on. `None` when these are no frames.
-    pub(super) fn take<'a>(&mut self, mut bytes: &'a [u8]) -> Option<Vec<(OutputStream, &'a [u8])>> {
+    pub fn take<'a>(&mut self, mut bytes: &'a [u8]) -> Option<Vec<(OutputStream, &'a [u8])>> {
         let mut pieces = Vec::new();
         loop {
             if let Some((stream, length)) = self.rest {
