@@ -3,6 +3,7 @@
 use std::{
     future::Future,
     panic::AssertUnwindSafe,
+    pin::Pin,
     sync::atomic::{AtomicBool, Ordering},
 };
 
@@ -61,7 +62,7 @@ impl Lifecycle {
         &self,
         task: impl Future<Output = T> + Send + 'static,
     ) -> JoinHandle<T> {
-        self.tasks.spawn(task)
+        self.tasks.spawn(compiled_once(task))
     }
 
     /// The tasks of [`Lifecycle::spawn`], for what begins some without knowing this server.
@@ -74,7 +75,7 @@ impl Lifecycle {
         &self,
         task: impl Future<Output = T> + Send + 'static,
     ) -> JoinHandle<T> {
-        self.launches.spawn(task)
+        self.launches.spawn(compiled_once(task))
     }
 
     /// Has something waited for that may start a run.
@@ -103,4 +104,11 @@ impl Lifecycle {
 /// behind locks that do not mind that.
 pub(crate) async fn unless_it_panics<T>(work: impl Future<Output = T>) -> Option<T> {
     AssertUnwindSafe(work).catch_unwind().await.ok()
+}
+
+/// A task behind a pointer: what the runtime does with it is compiled for each result, and not for each task.
+fn compiled_once<T>(
+    task: impl Future<Output = T> + Send + 'static,
+) -> Pin<Box<dyn Future<Output = T> + Send>> {
+    Box::pin(task)
 }

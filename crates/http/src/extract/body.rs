@@ -171,8 +171,7 @@ where
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &State) -> Result<Self, Problem> {
-        check_content_type(request.headers())?;
-        let bytes = read_large(request, &BodyLimit::from_ref(state)).await?;
+        let bytes = read_json(request, BodyLimit::from_ref(state)).await?;
         let value = parse(&bytes)?;
         Ok(Self { value, bytes })
     }
@@ -186,8 +185,7 @@ where
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &State) -> Result<Self, Problem> {
-        check_content_type(request.headers())?;
-        read_large(request, &BodyLimit::from_ref(state)).await.map(Self)
+        read_json(request, BodyLimit::from_ref(state)).await.map(Self)
     }
 }
 
@@ -199,13 +197,12 @@ where
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &State) -> Result<Self, Problem> {
-        check_content_type(request.headers())?;
         let limit = BodyLimit::from_ref(state);
         let limit = BodyLimit {
             bytes: limit.bytes.max(document::MAX_BYTES),
             ..limit
         };
-        read_large(request, &limit).await.map(Self)
+        read_json(request, limit).await.map(Self)
     }
 }
 
@@ -256,8 +253,10 @@ fn is_json(content_type: &str) -> bool {
     essence.eq_ignore_ascii_case("application/json") && parts.all(is_utf8)
 }
 
-/// Reads a body that may be large.
-async fn read_large(request: Request, limit: &BodyLimit) -> Result<Bytes, Problem> {
+/// Reads a body that is said to be JSON and may be large.
+#[crate::compiled_once]
+async fn read_json(request: Request, limit: BodyLimit) -> Result<Bytes, Problem> {
+    check_content_type(request.headers())?;
     let caller = match request
         .extensions()
         .get::<RequestSource>()
@@ -366,33 +365,55 @@ impl Drop for Pace {
     }
 }
 
-/// Reads a JSON text, an object with the members of `T`; a refusal names the member that is wrong. Parses without tracking the path first: it costs time that only refusals need to spend.
+/// Reads a JSON text, an object with the members of `T`; a refusal names the member that is wrong. Parses without tracking
+/// the path first: it costs time that only refusals need to spend.
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let read = serde_json::from_slice(bytes).map(|ByName(value)| value);
-    read.map_err(|error| {
-        // Of null or a number where a word belongs, serde_json says that the text is no JSON.
-        let reads = || serde_json::from_slice::<serde_json::Value>(bytes).is_ok();
-        if !error.is_data() && !reads() {
-            return Problem::new(Code::InvalidRequest, words::of_syntax(&error.to_string()));
-        }
-        let deserializer = &mut serde_json::Deserializer::from_slice(bytes);
-        match serde_path_to_error::deserialize::<_, ByName<T>>(deserializer) {
-            Err(located) => {
-                let path = located.path().to_string();
-                let message = match known_words::<T>(bytes, located.path()) {
-                    Some(message) if !located.inner().is_data() => message,
-                    Some(_) | None => located.inner().to_string(),
-                };
-                explain(if path == "." { "" } else { &path }, &message)
-            }
-            // Trailing text is an error of the first reading only.
-            Ok(_) => Problem::new(Code::InvalidRequest, words::of_syntax(&error.to_string())),
-        }
-    })
+    read.map_err(|error| refusal(bytes, &error, located::<T>, reading_error::<T>))
+}
+
+/// Where a text is no `T`, and why; `None` where it is one, with other text behind it.
+type Located = Option<serde_path_to_error::Error<serde_json::Error>>;
+
+fn located<T: DeserializeOwned>(bytes: &[u8]) -> Located {
+    let deserializer = &mut serde_json::Deserializer::from_slice(bytes);
+    serde_path_to_error::deserialize::<_, ByName<T>>(deserializer).err()
+}
+
+fn reading_error<T: DeserializeOwned>(bytes: &[u8]) -> Option<serde_json::Error> {
+    serde_json::from_slice::<ByName<T>>(bytes).err()
+}
+
+/// What is answered to a text that could not be read.
+fn refusal(
+    bytes: &[u8],
+    error: &serde_json::Error,
+    locate: fn(&[u8]) -> Located,
+    reading_error: fn(&[u8]) -> Option<serde_json::Error>,
+) -> Problem {
+    // Of null or a number where a word belongs, serde_json says that the text is no JSON.
+    let reads = || serde_json::from_slice::<serde_json::Value>(bytes).is_ok();
+    if !error.is_data() && !reads() {
+        return Problem::new(Code::InvalidRequest, words::of_syntax(&error.to_string()));
+    }
+    let Some(located) = locate(bytes) else {
+        // Trailing text is an error of the first reading only.
+        return Problem::new(Code::InvalidRequest, words::of_syntax(&error.to_string()));
+    };
+    let path = located.path().to_string();
+    let message = match known_words(bytes, located.path(), reading_error) {
+        Some(message) if !located.inner().is_data() => message,
+        Some(_) | None => located.inner().to_string(),
+    };
+    explain(if path == "." { "" } else { &path }, &message)
 }
 
 /// What serde says of an unknown word at this place, which lists the known ones. `None` where no word belongs.
-fn known_words<T: DeserializeOwned>(bytes: &[u8], place: &serde_path_to_error::Path) -> Option<String> {
+fn known_words(
+    bytes: &[u8],
+    place: &serde_path_to_error::Path,
+    reading_error: fn(&[u8]) -> Option<serde_json::Error>,
+) -> Option<String> {
     let mut value: serde_json::Value = serde_json::from_slice(bytes).ok()?;
     let mut wrong = &mut value;
     for part in place {
@@ -406,7 +427,7 @@ fn known_words<T: DeserializeOwned>(bytes: &[u8], place: &serde_path_to_error::P
     *wrong = serde_json::Value::String(String::new());
     // From text, as the first reading was: what reads a `T` exists for that already.
     let text = serde_json::to_vec(&value).ok()?;
-    let error = serde_json::from_slice::<ByName<T>>(&text).err()?.to_string();
+    let error = reading_error(&text)?.to_string();
     let known = without_position(&error).strip_prefix("unknown variant ``")?;
     Some(format!("unknown variant `{found}`{known}"))
 }

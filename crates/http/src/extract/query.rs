@@ -37,6 +37,23 @@ pub(crate) struct Parameters {
 }
 
 impl Parameters {
+    fn of(parts: &Parts) -> Result<Self, Problem> {
+        let Query(given) = Query::try_from_uri(&parts.uri)
+            .map_err(|_malformed| Problem::new(Code::InvalidRequest, "the query cannot be read"))?;
+        Ok(Self {
+            given,
+            known: Vec::new(),
+        })
+    }
+
+    /// Refuses what is left.
+    fn all_taken(&self) -> Result<(), Problem> {
+        self.given.first().map_or(Ok(()), |(name, _)| {
+            let message = words::unknown("query parameter", name, &self.known);
+            Err(Problem::field(name.as_str(), message))
+        })
+    }
+
     /// Takes a parameter as text.
     pub(crate) fn text(&mut self, name: &'static str) -> Result<Option<String>, Problem> {
         self.known.push(name);
@@ -69,20 +86,9 @@ impl<T: QueryForm, State: Send + Sync> FromRequestParts<State> for QueryOf<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _state: &State) -> Result<Self, Problem> {
-        let Query(pairs) = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri)
-            .map_err(|_malformed| Problem::new(Code::InvalidRequest, "the query cannot be read"))?;
-        let mut parameters = Parameters {
-            given: pairs,
-            known: Vec::new(),
-        };
+        let mut parameters = Parameters::of(parts)?;
         let form = T::read(&mut parameters)?;
-        match parameters.given.first() {
-            Some((name, _)) => {
-                let message = words::unknown("query parameter", name, &parameters.known);
-                Err(Problem::field(name.as_str(), message))
-            }
-            None => Ok(Self(form)),
-        }
+        parameters.all_taken().map(|()| Self(form))
     }
 }
 
