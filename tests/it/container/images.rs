@@ -14,11 +14,12 @@ pub(super) const RUNTIME: &str = "made-here/runtime:test";
 pub(super) const TOOLCHAIN: &str = "made-here/toolchain:test";
 
 /// What the compiler may see: neither history nor state nor what earlier builds left.
-pub(super) const EXPECTED: [&str; 10] = [
+pub(super) const EXPECTED: [&str; 11] = [
     ".cargo",
     "Cargo.lock",
     "Cargo.toml",
     "benches",
+    "build.rs",
     "crates",
     "docs",
     "migrations",
