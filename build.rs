@@ -7,13 +7,17 @@
     reason = "this is how a build script talks to cargo"
 )]
 
-use std::{env, path::Path};
+use std::{
+    env,
+    path::{Path, PathBuf},
+};
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    // Only the place of the output says which profile it is.
-    let folder = env::var_os("OUT_DIR").unwrap_or_default();
-    if Path::new(&folder).iter().any(|part| part == "dist") {
+    // Only the place of the output says which profile it is: PROFILE/build/PACKAGE/out.
+    let folder = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
+    let profile = folder.ancestors().nth(3).and_then(Path::file_name);
+    if profile.is_some_and(|profile| profile == "dist") {
         println!("cargo::rustc-link-arg-bins=-Wl,--strip-all");
     }
 }

@@ -212,12 +212,12 @@ impl Engine {
         }
     }
 
-    /// Whether the engine has an image.
+    /// Looks for an image.
     ///
     /// # Errors
     /// [`is_missing`] where it does not.
     #[crate::compiled_once]
-    pub async fn has_image(&self, image: &str) -> Result<(), Error> {
+    pub async fn find_image(&self, image: &str) -> Result<(), Error> {
         self.api.inspect_image(image).await.map(drop)
     }
 

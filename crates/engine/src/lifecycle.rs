@@ -3,7 +3,6 @@
 use std::{
     future::Future,
     panic::AssertUnwindSafe,
-    pin::Pin,
     sync::atomic::{AtomicBool, Ordering},
 };
 
@@ -62,7 +61,8 @@ impl Lifecycle {
         &self,
         task: impl Future<Output = T> + Send + 'static,
     ) -> JoinHandle<T> {
-        self.tasks.spawn(compiled_once(task))
+        // Behind a pointer: what the runtime does with a task is compiled for each result, and not for each task.
+        self.tasks.spawn(task.boxed())
     }
 
     /// The tasks of [`Lifecycle::spawn`], for what begins some without knowing this server.
@@ -75,7 +75,7 @@ impl Lifecycle {
         &self,
         task: impl Future<Output = T> + Send + 'static,
     ) -> JoinHandle<T> {
-        self.launches.spawn(compiled_once(task))
+        self.launches.spawn(task.boxed())
     }
 
     /// Has something waited for that may start a run.
@@ -104,11 +104,4 @@ impl Lifecycle {
 /// behind locks that do not mind that.
 pub(crate) async fn unless_it_panics<T>(work: impl Future<Output = T>) -> Option<T> {
     AssertUnwindSafe(work).catch_unwind().await.ok()
-}
-
-/// A task behind a pointer: what the runtime does with it is compiled for each result, and not for each task.
-fn compiled_once<T>(
-    task: impl Future<Output = T> + Send + 'static,
-) -> Pin<Box<dyn Future<Output = T> + Send>> {
-    Box::pin(task)
 }

@@ -112,7 +112,7 @@ impl DockerBackend {
     pub async fn probe(&self, image: &str) -> Result<(), Unusable> {
         let ask = async {
             let engine = self.connect().await?;
-            let found = engine.has_image(image).await;
+            let found = engine.find_image(image).await;
             found.map_err(|error| image_error(image, &error))
         };
         self.in_time(ask).await
