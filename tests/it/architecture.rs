@@ -108,6 +108,7 @@ fn pause_points_are_listed_and_passed() {
         .iter()
         .chain(countersign_sys::hooks::PATCH_PAUSES)
         .chain(countersign_sys::hooks::ASK_PAUSES)
+        .chain(countersign_sys::hooks::END_PAUSES)
         .chain(countersign_sys::hooks::LEFT_PAUSES)
         .chain(countersign_sys::hooks::LOOK_PAUSES)
         .chain(countersign_sys::hooks::NODE_PAUSES)

@@ -247,6 +247,8 @@ impl RunRecorder {
             })
             .await;
         hooks::reach("engine.finished");
+        #[cfg(feature = "test-hooks")]
+        drop(tokio::task::spawn_blocking(|| hooks::pause("engine.end-recorded")).await);
         hooks::panic_at("run.recorded");
         let run = match recorded {
             Some(run) => *run,

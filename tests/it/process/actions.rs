@@ -1,9 +1,10 @@
 //! Every action, and every way in which it is refused.
 
-use serde_json::json;
+use countersign_sys::hooks;
+use serde_json::{Value, json};
 
 use super::{act, ended, list, one, start, start_with, wrote};
-use crate::support::{Members, TestServer, eventually};
+use crate::support::{Api, Members, TestServer, eventually, soon, write_file};
 
 #[tokio::test]
 async fn a_background_run_is_a_session_with_a_readable_name() {
@@ -86,6 +87,32 @@ async fn what_is_written_is_read_and_the_end_of_input_too() {
     assert_has!(session, { "status": "completed", "exitCode": 0, "stdinOpen": false });
     let log = act(&api, "log", &id, json!({})).await.expect(200);
     assert_eq!(log["text"], "got one\ngot two\ngot three\ngot four\nend\n");
+    nothing_more_is_taken(&api, &session).await;
+}
+
+/// The end is on record, and those who wait for the run were not told yet.
+#[tokio::test]
+async fn a_session_takes_nothing_from_the_moment_in_which_its_end_is_recorded() {
+    let [point] = hooks::END_PAUSES else { panic!() };
+    let pauses = tempfile::tempdir().expect("a directory");
+    let server = TestServer::full().env(hooks::PAUSE_VARIABLE, pauses.path().to_str().expect("text"));
+    let server = server.start().await;
+    let api = server.agent();
+    let reached = pauses.path().join(format!("{point}.reached"));
+    let id = start(&api, "cat").await;
+    write_file(&pauses.path().join(point), "");
+    act(&api, "write", &id, json!({ "data": "last", "eof": true }))
+        .await
+        .expect(200);
+    soon("recorded", || reached.exists(), |is_there| *is_there).await;
+    let session = one(&api, &id).await;
+    assert_has!(session, { "status": "completed", "stdinOpen": false, "tail": "last", "outputBytes": 4 });
+    nothing_more_is_taken(&api, &session).await;
+    std::fs::remove_file(&reached).expect("it stands still");
+}
+
+/// Every action that a session refuses once it has ended.
+async fn nothing_more_is_taken(api: &Api, session: &Value) {
     for (action, members) in [
         ("write", json!({ "data": "x" })),
         ("submit", json!({})),
@@ -94,9 +121,8 @@ async fn what_is_written_is_read_and_the_end_of_input_too() {
         ("resize", json!({ "rows": 10, "cols": 10 })),
         ("kill", json!({})),
     ] {
-        let problem = act(&api, action, &id, members)
-            .await
-            .problem(409, "session-ended");
+        let answer = act(api, action, session.text("sessionId"), members).await;
+        let problem = answer.problem(409, "session-ended");
         assert_eq!(problem["runId"], session["runId"], "{action}");
     }
 }

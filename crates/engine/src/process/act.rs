@@ -248,16 +248,17 @@ impl Processes {
     /// Ends a session and waits for that, but not for ever.
     async fn kill_session(&self, session: ProcessSession) -> Result<Session, ProcessError> {
         let run_id = &session.run.id;
-        let ended = match (session.kind, self.live.get(run_id)) {
-            (ProcessKind::Run, Some(live)) if !live.has_ended() => {
-                live.kill(KillCause::Cancelled);
-                tokio::time::timeout(KILL_TIMEOUT, live.ended()).await.map(drop)
-            }
-            (ProcessKind::Leftovers, Some(live)) => {
-                live.kill(KillCause::Cancelled);
-                tokio::time::timeout(KILL_TIMEOUT, self.live.is_gone(run_id)).await
-            }
-            (ProcessKind::Run | ProcessKind::Leftovers, _) => return Err(self.ended(session)),
+        let live = match session.kind {
+            ProcessKind::Run => self.going(&session),
+            ProcessKind::Leftovers => self.live.get(run_id),
+        };
+        let Some(live) = live else {
+            return Err(self.ended(session));
+        };
+        live.kill(KillCause::Cancelled);
+        let ended = match session.kind {
+            ProcessKind::Run => tokio::time::timeout(KILL_TIMEOUT, live.ended()).await.map(drop),
+            ProcessKind::Leftovers => tokio::time::timeout(KILL_TIMEOUT, self.live.is_gone(run_id)).await,
         };
         if ended.is_err() {
             tracing::warn!(run.id = %run_id, "a session that was killed has not ended yet");

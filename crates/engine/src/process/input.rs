@@ -64,7 +64,7 @@ impl Processes {
         session: ProcessSession,
         input: Input,
     ) -> Result<ProcessReply, ProcessError> {
-        let Some(live) = self.live.unfinished(&session.run.id) else {
+        let Some(live) = self.going(&session) else {
             return Err(self.ended(session));
         };
         if session.run.input == CommandInput::Withheld {
@@ -141,7 +141,7 @@ impl Processes {
         session: ProcessSession,
         size: TerminalSize,
     ) -> Result<ProcessReply, ProcessError> {
-        let Some(live) = self.live.unfinished(&session.run.id) else {
+        let Some(live) = self.going(&session) else {
             return Err(self.ended(session));
         };
         if session.kind != ProcessKind::Run || !session.run.pty {

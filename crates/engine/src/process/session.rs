@@ -1,6 +1,6 @@
 //! A session as everybody sees it (`docs/spec/http-api.md#process-session-object`).
 
-use std::{path::Path, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use countersign_domain::{
     AgentId, Command, Host, ProcessKind, ProcessStatus, RunId, SessionKey, TerminalSize, UnixMillis,
@@ -10,6 +10,8 @@ use countersign_policy::command::{self, redaction, syntax::Segment};
 use countersign_runner::output;
 
 use super::Processes;
+
+use crate::live::LiveRun;
 
 /// How much of the output a session shows.
 const TAIL_CHARS: usize = 2_000;
@@ -72,9 +74,17 @@ pub struct Session {
 }
 
 impl Processes {
+    /// The run that a session is, while it goes on. Its end is on record a moment before the run itself is told of it, and
+    /// the record decides: what is shown as ended takes no input any more.
+    pub(super) fn going(&self, session: &ProcessSession) -> Option<Arc<LiveRun>> {
+        let goes_on = session.status() == ProcessStatus::Running;
+        goes_on.then(|| self.live.unfinished(&session.run.id)).flatten()
+    }
+
     /// A session as it stands now.
     pub(super) fn session_view(&self, record: ProcessSession) -> Session {
         let (status, ended_at) = (record.status(), record.ended_at());
+        let live = self.going(&record);
         let ProcessSession {
             id,
             kind,
@@ -83,7 +93,6 @@ impl Processes {
             run,
         } = record;
         let now = self.clock.now();
-        let live = self.live.unfinished(&run.id);
         let (tail, output_bytes, truncated) = match &live {
             Some(live) => {
                 let (tail, truncated) =
