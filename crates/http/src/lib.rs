@@ -30,6 +30,7 @@ mod listed;
 mod listen;
 mod metrics;
 mod openapi;
+mod packed;
 mod page_headers;
 mod peer;
 pub mod problem;

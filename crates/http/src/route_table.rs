@@ -1,18 +1,18 @@
 //! The table of all routes: what serves them, and what describes them.
 //!
-//! Both come from one line a path, so that the contract has what is served. A server only serves: it never makes the
-//! descriptions, whose schemas cost more time and memory at each start than all else of the routes.
+//! Both come from one line a path, so that the contract has what is served. Only builds for tests have the descriptions.
 
 use axum::{
     Router,
     handler::Handler,
     routing::{MethodFilter, MethodRouter},
 };
-use utoipa::openapi::{HttpMethod, OpenApi};
-use utoipa_axum::{
-    PathItemExt as _,
-    router::{OpenApiRouter, UtoipaMethodRouter},
-};
+use utoipa::openapi::HttpMethod;
+#[cfg(any(test, feature = "test-hooks"))]
+use utoipa::openapi::OpenApi;
+use utoipa_axum::PathItemExt as _;
+#[cfg(any(test, feature = "test-hooks"))]
+use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
 use crate::state::AppState;
 
@@ -20,6 +20,7 @@ use crate::state::AppState;
 pub(crate) struct Operations {
     pub(crate) path: fn() -> String,
     pub(crate) serve: fn() -> MethodRouter<AppState>,
+    #[cfg(any(test, feature = "test-hooks"))]
     pub(crate) describe: fn() -> UtoipaMethodRouter<AppState>,
 }
 
@@ -38,6 +39,7 @@ macro_rules! routes {
                 )*
                 router
             },
+            #[cfg(any(test, feature = "test-hooks"))]
             describe: || utoipa_axum::routes!($first $(:: $of_first)* $(, $more $(:: $of_more)*)*),
         }
     };
@@ -106,6 +108,7 @@ impl RouteTable {
     }
 
     /// What describes the requests: milliseconds of work.
+    #[cfg(any(test, feature = "test-hooks"))]
     pub(crate) fn describe(self) -> OpenApi {
         let routes = self.described.into_iter();
         let described = routes.fold(OpenApiRouter::new(), |router, operations| {

@@ -321,7 +321,7 @@ async fn whoever_may_call_it_is_answered_as_documented_and_nobody_else() {
             }
         }
     }
-    // Examples of the contract are made of it (`crates/http/src/openapi/examples.json`).
+    // Examples of the contract are made of it (`crates/http/src/openapi/generated/examples.json`).
     let text = serde_json::to_string_pretty(&recorded).expect("JSON");
     write_file(&server.scratch().join("answers.json"), &text);
     if let Some(place) = own_variable("COUNTERSIGN_TEST_ANSWERS") {

@@ -4,28 +4,25 @@
 //! compare these with the program. Every text is escaped, the one script is a search of the page itself, and nothing is
 //! fetched from elsewhere. The `type` of a problem document leads to an anchor here.
 
-use std::{io::Write as _, sync::LazyLock};
+use std::sync::LazyLock;
 
 use axum::{
     body::{Body, Bytes},
     http::{HeaderMap, HeaderValue, header},
     response::Response,
 };
-use flate2::{Compression, write::GzEncoder};
 
 use crate::{
     assets::takes_gzip,
+    packed::unpack,
     route_table::{RouteTable, routes},
 };
 
-const PAGE: &str = include_str!(concat!(env!("OUT_DIR"), "/reference.html"));
+/// The page as gzip. It is the same for everybody, so that its length says nothing.
+static PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/reference.html.gz"));
 
-/// The page as gzip, made once. It is the same for everybody, so that its length says nothing.
-static PACKED: LazyLock<Option<Bytes>> = LazyLock::new(|| {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-    encoder.write_all(PAGE.as_bytes()).ok()?;
-    encoder.finish().ok().map(Bytes::from)
-});
+/// The page for those who do not take gzip.
+static PAGE: LazyLock<String> = LazyLock::new(|| unpack(PACKED));
 
 pub(super) fn router() -> RouteTable {
     RouteTable::new().routes(routes!(docs))
@@ -37,14 +34,9 @@ pub(super) fn router() -> RouteTable {
     responses((status = OK, description = "A page.", content_type = "text/html", body = String)),
 )]
 async fn docs(request: HeaderMap) -> Response {
-    let packed = if takes_gzip(&request) {
-        PACKED.clone()
-    } else {
-        None
-    };
-    let is_packed = packed.is_some();
-    let body = packed.unwrap_or_else(|| Bytes::from_static(PAGE.as_bytes()));
-    let mut response = Response::new(Body::from(body));
+    let is_packed = takes_gzip(&request);
+    let body = if is_packed { PACKED } else { PAGE.as_bytes() };
+    let mut response = Response::new(Body::from(Bytes::from_static(body)));
     let headers = response.headers_mut();
     headers.insert(
         header::CONTENT_TYPE,
@@ -83,7 +75,7 @@ mod tests {
     #[test]
     fn every_code_operation_event_and_object_has_one_anchor() {
         let contract: Value = serde_json::from_str(openapi::document()).unwrap();
-        let ids = values_of(PAGE, "id");
+        let ids = values_of(&PAGE, "id");
         let unique: BTreeSet<&str> = ids.iter().copied().collect();
         assert_eq!(ids.len(), unique.len(), "an id stands twice");
         for code in Code::ALL {
@@ -110,8 +102,8 @@ mod tests {
 
     #[test]
     fn every_link_leads_somewhere_on_this_server() {
-        let ids: BTreeSet<&str> = values_of(PAGE, "id").into_iter().collect();
-        for link in values_of(PAGE, "href") {
+        let ids: BTreeSet<&str> = values_of(&PAGE, "id").into_iter().collect();
+        for link in values_of(&PAGE, "href") {
             match link.strip_prefix('#') {
                 Some(anchor) => assert!(ids.contains(anchor), "{link} leads nowhere"),
                 None => assert!(
@@ -156,7 +148,7 @@ mod tests {
         );
         assert!(!PAGE.contains("<style") && !PAGE.contains(" style=\""));
         for attribute in ["src", "href", "action", "data"] {
-            for address in values_of(PAGE, attribute) {
+            for address in values_of(&PAGE, attribute) {
                 let is_here =
                     address.starts_with('#') || address.starts_with('/') && !address.starts_with("//");
                 assert!(is_here, "an address elsewhere: {address}");
@@ -207,7 +199,7 @@ mod tests {
 
     #[test]
     fn it_is_sent_in_less_than_sixty_kilobytes() {
-        let bytes = PACKED.as_ref().unwrap().len();
+        let bytes = PACKED.len();
         assert!(bytes < 60_000, "{bytes}");
     }
 }

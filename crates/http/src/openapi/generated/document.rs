@@ -230,10 +230,10 @@ mod tests {
 
     #[test]
     fn the_checked_in_contract_is_current() {
-        let checked_in = include_str!("../../../../openapi/openapi.json");
+        let checked_in = include_str!("../../../../../openapi/openapi.json");
         assert!(
             checked_in == document(),
-            "stale: write the output of `countersign openapi` to openapi/openapi.json"
+            "stale: `cargo run --features test-hooks -- openapi > openapi/openapi.json`"
         );
     }
 

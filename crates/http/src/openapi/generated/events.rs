@@ -1,33 +1,10 @@
 //! The events of the streams: a schema for each type, told apart by `type`, and what a stream is made of.
 
-use std::borrow::Cow;
-
 use serde_json::{Map, Value, json};
-use utoipa::{
-    PartialSchema, ToSchema,
-    openapi::{ObjectBuilder, RefOr, Schema},
-};
 
 use countersign_ledger::events::{AllowlistChange, AllowlistList, EventType, PairingOutcome, PolicyPart};
 
 use super::{reference, unions};
-
-/// Any event. Its schema is made of those of the types.
-#[derive(Debug)]
-pub(crate) enum Event {}
-
-impl PartialSchema for Event {
-    fn schema() -> RefOr<Schema> {
-        let about = "Something that happened. The type says which members it has.";
-        RefOr::T(ObjectBuilder::new().description(Some(about)).build().into())
-    }
-}
-
-impl ToSchema for Event {
-    fn name() -> Cow<'static, str> {
-        Cow::Borrowed("Event")
-    }
-}
 
 const UNION: &str = "Event";
 const COMMON: &str = "EventMembers";
