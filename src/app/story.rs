@@ -7,7 +7,6 @@
 use std::{convert::Infallible, time::Duration};
 
 use futures_util::FutureExt as _;
-use serde::Deserialize as _;
 use serde_json::Value;
 use tokio::time::sleep;
 
@@ -116,7 +115,7 @@ fn write(item: &StreamItem) {
 
 fn words(event: &Publication) -> Option<String> {
     let data: Value = serde_json::from_str(&event.data).ok()?;
-    let body = EventBody::deserialize(data).ok()?;
+    let body: EventBody = serde_json::from_value(data).ok()?;
     // A run that was let through has lines of its own.
     let is_use = event.event_type == EventType::AllowlistChanged
         && body.members.get("change").is_some_and(|change| change == "used");

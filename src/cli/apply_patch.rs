@@ -10,7 +10,6 @@ use std::{
     time::Duration,
 };
 
-use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 use tokio::time::sleep;
 
@@ -93,7 +92,7 @@ pub(crate) async fn run(context: &Context, args: ApplyPatchArgs) -> Result<ExitS
     };
     let mut endings = Endings::listen();
     let mut answer = exec::submit(context, &client, call, &mut endings).await?;
-    if let Ok(started) = Started::deserialize(&answer) {
+    if let Ok(started) = countersign_wire::read(&answer) {
         if let Started::Pending(pending) = &started {
             exec::show_pending(context, pending);
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize as _, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use countersign_domain::{AgentId, ApprovalDecision, ApprovalStatus, IdPart, SessionKey, UnixMillis};
@@ -417,7 +417,7 @@ pub(super) fn facts(approval: &ApprovalBody) -> Table {
     table.each("ask", [&approval.ask]);
     table.each("askFallback", [&approval.ask_fallback]);
     table.append(&question::variables(approval));
-    let segments = Vec::<SegmentBody>::deserialize(&approval.segments).unwrap_or_default();
+    let segments: Vec<SegmentBody> = countersign_wire::read(&approval.segments).unwrap_or_default();
     parts(&mut table, &segments, "part ");
     let WhyBody {
         layer,
@@ -801,7 +801,7 @@ async fn show_pending(context: &Context, client: &Client) -> Result<(), Failure>
 fn show_news(console: Console, event: &Value) -> Result<(), Failure> {
     match console.format() {
         Format::Json => console.json_line(event),
-        Format::People => match ApprovalEvent::deserialize(event) {
+        Format::People => match countersign_wire::read::<ApprovalEvent>(event) {
             Ok(event) if event.r#type.starts_with("exec.approval.") => {
                 console.line(&event_line(console, &event))
             }

@@ -121,7 +121,7 @@ impl AttachedSession<'_> {
     }
 
     fn show(&self, data: &str) -> Result<(), Failure> {
-        let StreamedOutput { base64, .. } = serde_json::from_str(data)
+        let StreamedOutput { base64, .. } = countersign_wire::parse(data.as_bytes())
             .map_err(|error| Failure::new("unexpected-answer", error.to_string()))?;
         let bytes = BASE64_STANDARD
             .decode(base64.unwrap_or_default())

@@ -426,7 +426,7 @@ impl Client {
 
     fn read<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T, Failure> {
         let body = if body.is_empty() { b"null" } else { body };
-        serde_json::from_slice(body).map_err(|error| {
+        countersign_wire::parse(body).map_err(|error| {
             Failure::new(
                 "unexpected-answer",
                 format!("{} did not answer as expected: {error}", self.place),
@@ -441,7 +441,7 @@ impl Client {
             return Ok(response);
         }
         let body = response.bytes().await.unwrap_or_default();
-        let problem = serde_json::from_slice(&body).unwrap_or_default();
+        let problem = countersign_wire::parse(&body).unwrap_or_default();
         let failure = Failure::of_problem(status.as_u16(), problem);
         if failure.code == "id-ambiguous" {
             return Err(self.told_apart(failure).await);
@@ -517,7 +517,7 @@ pub(crate) struct Answer<T> {
 impl<'de, T: DeserializeOwned> Deserialize<'de> for Answer<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Value::deserialize(deserializer)?;
-        let body = T::deserialize(&raw).map_err(D::Error::custom)?;
+        let body = countersign_wire::read(&raw).map_err(D::Error::custom)?;
         Ok(Self { body, raw })
     }
 }

@@ -1,6 +1,5 @@
 //! `countersign events`: what happened, and what happens. [`super::story`] has the sentences.
 
-use serde::Deserialize as _;
 use serde_json::Value;
 
 use countersign_domain::{AgentId, RunId, SessionKey, intended};
@@ -235,7 +234,7 @@ fn line(event: &Value) -> String {
         at_ms: _,
         r#type: kind,
         members,
-    } = EventBody::deserialize(event).unwrap_or_default();
+    } = countersign_wire::read(event).unwrap_or_default();
     let mut details = String::new();
     for (name, member) in members {
         if name != "tail" {

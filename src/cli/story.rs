@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use serde::Deserialize as _;
 use serde_json::Value;
 
 use countersign_domain::UnixMillis;
@@ -53,7 +52,7 @@ impl Story {
 
     /// The line about an event as it comes, if it says anything new.
     pub(super) fn goes_on(&mut self, event: &Value) -> Option<String> {
-        let event = EventBody::deserialize(event).unwrap_or_default();
+        let event: EventBody = countersign_wire::read(event).unwrap_or_default();
         let sentence = said(&event);
         let Sentence {
             run_id,
@@ -81,7 +80,7 @@ impl Story {
         let mut lines: Vec<Line> = Vec::new();
         let mut of_run: HashMap<String, usize> = HashMap::new();
         for event in events {
-            let event = EventBody::deserialize(event).unwrap_or_default();
+            let event: EventBody = countersign_wire::read(event).unwrap_or_default();
             let Sentence {
                 run_id,
                 begins,
@@ -120,7 +119,7 @@ impl Story {
         let mut known: HashSet<String> = self.labels.keys().cloned().collect();
         let mut unknown = Vec::new();
         for event in events {
-            let event = EventBody::deserialize(event).unwrap_or_default();
+            let event: EventBody = countersign_wire::read(event).unwrap_or_default();
             let Sentence { run_id, begins, .. } = said(&event);
             let Some(run_id) = run_id else { continue };
             if known.insert(run_id.clone()) && !begins {

@@ -2,7 +2,6 @@
 
 use std::fmt::Display;
 
-use serde::Deserialize as _;
 use serde_json::Value;
 
 use countersign_domain::Command;
@@ -91,7 +90,7 @@ fn filled_word(word: &str, parts: &[[usize; 2]]) -> String {
 
 /// The command of a call: its arguments, or its text.
 pub(crate) fn called(call: &Value) -> Command {
-    let texts = |words: &Value| Vec::<String>::deserialize(words).unwrap_or_default();
+    let texts = |words: &Value| countersign_wire::read::<Vec<String>>(words).unwrap_or_default();
     match (call.get("argv"), call.get("command")) {
         (Some(argv), _) => Command::Argv(texts(argv)),
         (None, Some(Value::String(text))) => Command::Shell(text.clone()),
@@ -123,7 +122,7 @@ mod tests {
                 "span": [0, 1], "argv": argv, "filled": filled, "wrappers": [], "executable": "echo",
                 "match": { "kind": "none" }, "notes": [],
             });
-            call_words(&SegmentBody::deserialize(body).expect("a call"))
+            call_words(&serde_json::from_value(body).expect("a call"))
         };
         assert_eq!(
             call(

@@ -44,3 +44,25 @@ pub mod stop;
 pub mod token;
 pub mod trial;
 pub mod words;
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// Reads an object from JSON that was read already, and leaves that as it is.
+///
+/// All of the program reads the objects of the API from a [`Value`]: what reads an object is compiled once more for each
+/// other form of its source, and that is a large part of the program.
+///
+/// # Errors
+/// When the JSON is not such an object.
+pub fn read<T: DeserializeOwned>(json: &Value) -> serde_json::Result<T> {
+    serde_json::from_value(json.clone())
+}
+
+/// Reads an object from JSON text.
+///
+/// # Errors
+/// When the text is no JSON, or not such an object.
+pub fn parse<T: DeserializeOwned>(text: &[u8]) -> serde_json::Result<T> {
+    serde_json::from_slice(text).and_then(serde_json::from_value)
+}

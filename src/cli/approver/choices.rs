@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use serde::Deserialize as _;
-
 use countersign_domain::{PatternWidth, SessionKey, UnixMillis};
 use countersign_wire::{
     analysis::SegmentBody,
@@ -54,7 +52,7 @@ pub(super) struct Entry {
 
 /// The ways to remember a question, narrowest first.
 pub(super) fn choices(approval: &ApprovalBody) -> Vec<Choice> {
-    let segments = Vec::<SegmentBody>::deserialize(&approval.segments).unwrap_or_default();
+    let segments: Vec<SegmentBody> = countersign_wire::read(&approval.segments).unwrap_or_default();
     let choice = |proposal: &ProposalBody| {
         let is_text = |pattern: &PatternBody| pattern.pattern.starts_with(OF_TEXT);
         let why_not_narrower = if approval.host == countersign_domain::Host::Node {
@@ -213,7 +211,7 @@ mod tests {
             ],
             "createdAtMs": 1, "expiresAtMs": 2,
             "boundTo": { "cwd": "/bound", "envHash": "", "digest": "" }, "binding": "exact", "bindingDetail": "" });
-        let approval = ApprovalBody::deserialize(approval).unwrap();
+        let approval: ApprovalBody = serde_json::from_value(approval).unwrap();
         let found: Vec<Option<String>> = choices(&approval)
             .into_iter()
             .map(|choice| choice.entries[0].directory.clone())

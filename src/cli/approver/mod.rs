@@ -323,7 +323,7 @@ impl<'a, D: Desk> Approver<'a, D> {
         if matches!(event.event.as_str(), "exec.finished" | "exec.denied") {
             return self.take_end(&event.data);
         }
-        let data: ApprovalEvent = serde_json::from_str(&event.data).unwrap_or_default();
+        let data: ApprovalEvent = countersign_wire::parse(event.data.as_bytes()).unwrap_or_default();
         match self.take_news(&event.event, &data).await {
             Ok(deeds) => self.carry_out(deeds).await,
             // The event does not come again: what it tells of is in the list that is read with the next connection.
@@ -337,7 +337,7 @@ impl<'a, D: Desk> Approver<'a, D> {
 
     /// Says how a run went that this person let start.
     fn take_end(&mut self, event: &str) -> Result<(), Failure> {
-        let event: EventBody = serde_json::from_str(event).unwrap_or_default();
+        let event: EventBody = countersign_wire::parse(event.as_bytes()).unwrap_or_default();
         let run = event.members.get("runId").and_then(Value::as_str);
         let Some(answer) = run.and_then(|run| self.allowed.remove(run)) else {
             return Ok(());

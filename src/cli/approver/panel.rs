@@ -1,8 +1,6 @@
 //! What "always" would store: the ways to remember a question, how a person narrows one, and each entry in words before
 //! it is stored. Pure. The page has the same panel (`web/src/view/always.tsx`).
 
-use serde::Deserialize as _;
-
 use countersign_domain::{SessionKey, UnixMillis};
 use countersign_wire::{
     analysis::SegmentBody,
@@ -227,7 +225,7 @@ pub(super) fn alike(approval: &ApprovalBody) -> String {
             programs(segment.segments.as_deref().unwrap_or_default(), all);
         }
     }
-    let segments = Vec::<SegmentBody>::deserialize(&approval.segments).unwrap_or_default();
+    let segments: Vec<SegmentBody> = countersign_wire::read(&approval.segments).unwrap_or_default();
     let mut all = Vec::new();
     programs(&segments, &mut all);
     // Of what was not taken apart nothing is known to be the same but the text.

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use countersign_domain::{AgentId, Ask, Security};
@@ -93,8 +92,8 @@ pub(crate) async fn run(
         page_query.extend(cursor.take().map(|cursor| ("cursor", cursor)));
         let page: Page<Value> = client.get_page(&["v1", "runs"], &page_query).await?;
         for run in page.items {
-            let read = RunBody::deserialize(&run).map_err(|_of_another_form| LeftOut::Unreadable);
-            let compared = match read.and_then(|run| backtest.compare(&candidate, run)) {
+            let read = serde_json::from_value(run).map_err(|_of_another_form| LeftOut::Unreadable);
+            let compared = match read.and_then(|run: RunBody| backtest.compare(&candidate, run)) {
                 Ok(compared) => Ok(in_force.beside(compared).await?),
                 Err(left_out) => Err(left_out),
             };

@@ -2,7 +2,6 @@
 
 use std::{future::pending, time::Duration};
 
-use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 use tokio::{
     signal::unix::{SignalKind, signal},
@@ -102,7 +101,7 @@ pub(crate) async fn run(context: &Context, client: &Client, args: ShadowArgs) ->
             }
             Ok(event) => {
                 watch
-                    .take(RunEvent::deserialize(&event.data).unwrap_or_default())
+                    .take(countersign_wire::read::<RunEvent>(&event.data).unwrap_or_default())
                     .await?;
             }
             Err(failure) => {
@@ -142,7 +141,7 @@ impl Watch<'_> {
             .get::<Value>(&["v1", "runs", run_id], &Vec::new())
             .await
         {
-            Ok(run) => Ok(RunBody::deserialize(&run)
+            Ok(run) => Ok(serde_json::from_value::<RunBody>(run)
                 .map_err(|_of_another_form| LeftOut::Unreadable)
                 .and_then(|run| {
                     Compared::of(run, |recorded| self.candidate.evaluate(recorded.clone()).ok())

@@ -1,7 +1,5 @@
 //! What policy says about a case.
 
-use serde::Deserialize as _;
-
 use countersign_wire::{analysis::AnalysisBody, explain::ExplanationBody, trial::FailedCaseBody};
 
 use super::case::{Case, Expect};
@@ -32,7 +30,7 @@ impl CaseResult {
             "run" => Expect::Allow,
             _ => Expect::Reject,
         };
-        let analysis = AnalysisBody::deserialize(&explained.analysis).ok();
+        let analysis: Option<AnalysisBody> = countersign_wire::read(&explained.analysis).ok();
         let finding = analysis.as_ref().and_then(|analysis| analysis.findings.first());
         let why = [
             explained.reason.as_deref(),
