@@ -7,8 +7,7 @@ use countersign_sys::{
 use serde_json::{Value, json};
 
 use crate::support::{
-    Answer, Api, Members, OperatorClient, ServerBuilder, TestServer, assert_says, eventually, soon,
-    write_file,
+    Answer, Api, Members, OperatorClient, Pause, ServerBuilder, TestServer, assert_says, eventually,
 };
 
 const MUTE: &str = "/v1/agents/main/mute";
@@ -606,17 +605,14 @@ async fn what_an_entry_covers_by_now_runs_before_a_mute_denies_it() {
 /// The same where the change comes while the question is judged for an earlier one.
 #[tokio::test]
 async fn what_is_covered_and_muted_while_it_is_judged_runs() {
-    let [point] = hooks::PEOPLE_PAUSES else { panic!() };
-    let pauses = tempfile::tempdir().expect("a directory");
-    let directory = pauses.path().to_str().expect("text");
-    let server = server().env(hooks::PAUSE_VARIABLE, directory).start().await;
+    let pause = Pause::at(hooks::PEOPLE_PAUSES);
+    let server = pause.of(server()).start().await;
     let covered = server.asked(json!({ "argv": ["/bin/date"] })).await;
-    let reached = pauses.path().join(format!("{point}.reached"));
-    write_file(&pauses.path().join(point), "");
+    pause.begin();
     put_document(&server, &["/bin/true", "/bin/echo"], &[]).await;
-    soon("judged", || reached.exists(), |is_there| *is_there).await;
+    pause.reached().await;
     put_document(&server, &["/bin/true", "/bin/date"], &[for_an_hour()]).await;
-    std::fs::remove_file(&reached).expect("it stands still");
+    pause.end();
     let ran = server.agent().finished(covered.text("runId")).await;
     assert_has!(ran, { "status": "completed" });
 }

@@ -8,7 +8,7 @@ use flate2::read::GzDecoder;
 ///
 /// # Panics
 ///
-/// When it is none.
+/// When it is no such file.
 pub(crate) fn unpack(file: &[u8]) -> String {
     let mut text = String::new();
     GzDecoder::new(file)

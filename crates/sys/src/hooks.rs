@@ -127,7 +127,7 @@ pub const ASK_PAUSES: &[&str] = &["engine.asked"];
 /// The point of [`pause`] that a caller passes who no longer waits for a run, before the call is answered.
 pub const LEFT_PAUSES: &[&str] = &["engine.left"];
 
-/// The point of [`pause`] that a run on this machine passes whose end is recorded, and who waits for it was not told.
+/// The point of [`pause`] that a run passes once its end is recorded, before those who wait for it are told.
 pub const END_PAUSES: &[&str] = &["engine.end-recorded"];
 
 /// The point of [`pause`] that only a question passes which the policy lets run: it was judged, and nothing is settled.

@@ -48,10 +48,10 @@ pub mod words;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// Reads an object from JSON that was read already, and leaves that as it is.
+/// Reads an object from a [`Value`], which stays as it is.
 ///
-/// All of the program reads the objects of the API from a [`Value`]: what reads an object is compiled once more for each
-/// other form of its source, and that is a large part of the program.
+/// The command line reads objects of the API from values alone. The code that reads an object is compiled again for each
+/// form of source (text, owned and borrowed values), and it is a large part of the program.
 ///
 /// # Errors
 /// When the JSON is not such an object.

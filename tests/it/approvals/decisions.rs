@@ -5,7 +5,7 @@ use countersign_sys::hooks;
 use super::{append_line, asked, id};
 use crate::{
     connections::places_taken,
-    support::{Members, TestServer, eventually, lines, only, soon, without, write_file},
+    support::{Members, Pause, TestServer, eventually, lines, only, without, write_file},
 };
 
 #[tokio::test]
@@ -329,19 +329,16 @@ async fn a_wait_that_ends_first_leaves_the_question_open() {
 /// waiting, may leave before that, too.
 #[tokio::test]
 async fn who_answers_at_once_finds_that_the_caller_waits() {
-    let [point] = hooks::ASK_PAUSES else { panic!() };
-    let pauses = tempfile::tempdir().expect("a directory");
-    let server = TestServer::asking().env(hooks::PAUSE_VARIABLE, pauses.path().to_str().expect("text"));
-    let server = server.start().await;
-    let reached = pauses.path().join(format!("{point}.reached"));
+    let pause = Pause::at(hooks::ASK_PAUSES);
+    let server = pause.of(TestServer::asking()).start().await;
     for leaves_first in [false, true] {
-        write_file(&pauses.path().join(point), "");
+        pause.begin();
         let body = json!({ "command": "sleep 600", "approvalWaitMs": 600_000, "yieldMs": 120_000 });
         let waiting = tokio::spawn({
             let agent = server.agent();
             async move { agent.exec(body).await }
         });
-        soon("asked", || reached.exists(), |is_there| *is_there).await;
+        pause.reached().await;
         let approval = server.operator().waiting().await[0].clone();
         server.operator().decided(approval.text("id"), "allow-once").await;
         let read = || async { server.agent().run(approval.text("runId")).await };
@@ -350,7 +347,7 @@ async fn who_answers_at_once_finds_that_the_caller_waits() {
         if leaves_first {
             waiting.abort();
         }
-        std::fs::remove_file(&reached).expect("it stands still");
+        pause.end();
         waiting.abort();
         let run = server.agent().finished(approval.text("runId")).await;
         assert_has!(run, { "status": "cancelled", "reason": "cancelled" });
@@ -360,25 +357,22 @@ async fn who_answers_at_once_finds_that_the_caller_waits() {
 /// The caller has given up, and the run starts before the call is answered: nobody waits for it any more.
 #[tokio::test]
 async fn a_run_that_starts_as_its_caller_gives_up_goes_on_alone() {
-    let [point] = hooks::LEFT_PAUSES else { panic!() };
-    let pauses = tempfile::tempdir().expect("a directory");
-    let server = TestServer::asking().env(hooks::PAUSE_VARIABLE, pauses.path().to_str().expect("text"));
-    let server = server.start().await;
-    let reached = pauses.path().join(format!("{point}.reached"));
+    let pause = Pause::at(hooks::LEFT_PAUSES);
+    let server = pause.of(TestServer::asking()).start().await;
     let gate = server.scratch().join("gate");
-    write_file(&pauses.path().join(point), "");
+    pause.begin();
     let waiting = tokio::spawn({
         let agent = server.agent();
         let command = format!("while [ ! -e {} ]; do sleep 0.1; done", gate.display());
         let body = json!({ "command": command, "approvalWaitMs": 1, "yieldMs": 120_000 });
         async move { agent.exec(body).await }
     });
-    soon("given up", || reached.exists(), |is_there| *is_there).await;
+    pause.reached().await;
     let approval = server.operator().waiting().await[0].clone();
     server.operator().decided(approval.text("id"), "allow-once").await;
     let read = || async { server.agent().run(approval.text("runId")).await };
     eventually("running", read, |run| run["status"] == "running").await;
-    std::fs::remove_file(&reached).expect("it stands still");
+    pause.end();
     let answer = waiting.await.expect("an answer");
     assert_eq!(answer.expect(202)["status"], "approval-pending");
     eventually("alone", read, |run| {

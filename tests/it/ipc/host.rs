@@ -8,7 +8,7 @@ use tokio::io::AsyncWriteExt as _;
 use countersign_sys::hooks;
 
 use super::support::{Asker, asked_about, mac, nonce, now_ms, read_line, replies};
-use crate::support::{Members, TestServer, eventually, soon, write_file, write_file_mode};
+use crate::support::{Members, Pause, TestServer, eventually, soon, write_file_mode};
 
 async fn resolved(server: &TestServer, id: &Value) -> Value {
     let path = format!("/v1/approvals/{}", id.as_str().expect("an id"));
@@ -233,25 +233,19 @@ async fn whoever_leaves_withdraws_what_is_open() {
 /// The peer was not told of it yet: its connection knows of no question that it could withdraw.
 #[tokio::test]
 async fn whoever_leaves_while_the_question_is_asked_withdraws_it() {
-    let [point] = hooks::ASK_PAUSES else { panic!() };
-    let pauses = tempfile::tempdir().expect("a directory");
-    let server = TestServer::asking()
-        .with_socket()
-        .env(hooks::PAUSE_VARIABLE, pauses.path().to_str().expect("text"))
-        .start()
-        .await;
+    let pause = Pause::at(hooks::ASK_PAUSES);
+    let server = pause.of(TestServer::asking().with_socket()).start().await;
     let asker = Asker::of(&server);
-    let reached = pauses.path().join(format!("{point}.reached"));
-    write_file(&pauses.path().join(point), "");
+    pause.begin();
     let mut stream = asker.connect().await;
     let line = asker.exec_line("e", &json!({ "command": ["ls"] }));
     stream.write_all(format!("{line}\n").as_bytes()).await.unwrap();
-    soon("asked", || reached.exists(), |is_there| *is_there).await;
+    pause.reached().await;
     let approval = asked_about(&server).await;
     drop(stream);
     let log = || server.log();
     soon("gone", log, |log| log.contains("the peer left")).await;
-    std::fs::remove_file(&reached).expect("it stands still");
+    pause.end();
     let approval = resolved(&server, &approval["id"]).await;
     assert_has!(approval, { "status": "cancelled", "terminalReason": "run-aborted" });
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use countersign_sys::hooks;
 
 use crate::support::{
-    Api, Members, OurNode, ServerBuilder, TestServer, eventually, let_in, lines, soon, until_connected,
+    Api, Members, OurNode, Pause, ServerBuilder, TestServer, eventually, let_in, lines, until_connected,
     until_gone, write_file,
 };
 use line::{Line, Quality};
@@ -215,26 +215,23 @@ async fn a_line_that_stands_still_or_is_cut_loses_no_run_and_starts_none_twice()
 /// Between the end of a wait and its record nobody listens: what the node says then must not be lost.
 #[tokio::test]
 async fn an_answer_that_comes_while_the_loss_is_recorded_is_asked_for_again() {
-    let [point] = hooks::NODE_PAUSES else { panic!() };
-    let pauses = tempfile::tempdir().expect("a directory");
-    let server = TestServer::full().env(hooks::PAUSE_VARIABLE, pauses.path().to_str().expect("text"));
-    let both = Both::meet(server, "full", "off").await;
+    let pause = Pause::at(hooks::NODE_PAUSES);
+    let both = Both::meet(pause.of(TestServer::full()), "full", "off").await;
     let (agent, operator) = (both.agent(), both.server.operator());
     let (log, sign) = (both.node.file("log"), both.node.file("sign"));
     let run = begin(&agent, &long(&log, &sign)).await;
     has(&log, &["begun"]).await;
 
-    let reached = pauses.path().join(format!("{point}.reached"));
-    write_file(&pauses.path().join(point), "");
+    pause.begin();
     both.line.becomes(Quality::Still);
-    soon("given up", || reached.exists(), |is_there| *is_there).await;
+    pause.reached().await;
     write_file(&sign, "");
     has(&log, &["begun", "ended"]).await;
     both.line.becomes(Quality::Late(Duration::ZERO));
     until_connected(&operator).await;
     // What the node had to say by itself it has said before it takes this.
     agent.ran(json!({ "argv": ["true"], "host": "node" })).await;
-    std::fs::remove_file(&reached).expect("it stands still");
+    pause.end();
 
     completed(&agent, &run).await;
     assert_eq!(lines(&log), ["begun", "ended"], "it ran again");

@@ -4,7 +4,7 @@ use countersign_sys::hooks;
 use serde_json::{Value, json};
 
 use super::{act, ended, list, one, start, start_with, wrote};
-use crate::support::{Api, Members, TestServer, eventually, soon, write_file};
+use crate::support::{Api, Members, Pause, TestServer, eventually};
 
 #[tokio::test]
 async fn a_background_run_is_a_session_with_a_readable_name() {
@@ -93,22 +93,19 @@ async fn what_is_written_is_read_and_the_end_of_input_too() {
 /// The end is on record, and those who wait for the run were not told yet.
 #[tokio::test]
 async fn a_session_takes_nothing_from_the_moment_in_which_its_end_is_recorded() {
-    let [point] = hooks::END_PAUSES else { panic!() };
-    let pauses = tempfile::tempdir().expect("a directory");
-    let server = TestServer::full().env(hooks::PAUSE_VARIABLE, pauses.path().to_str().expect("text"));
-    let server = server.start().await;
+    let pause = Pause::at(hooks::END_PAUSES);
+    let server = pause.of(TestServer::full()).start().await;
     let api = server.agent();
-    let reached = pauses.path().join(format!("{point}.reached"));
     let id = start(&api, "cat").await;
-    write_file(&pauses.path().join(point), "");
+    pause.begin();
     act(&api, "write", &id, json!({ "data": "last", "eof": true }))
         .await
         .expect(200);
-    soon("recorded", || reached.exists(), |is_there| *is_there).await;
+    pause.reached().await;
     let session = one(&api, &id).await;
     assert_has!(session, { "status": "completed", "stdinOpen": false, "tail": "last", "outputBytes": 4 });
     nothing_more_is_taken(&api, &session).await;
-    std::fs::remove_file(&reached).expect("it stands still");
+    pause.end();
 }
 
 /// Every action that a session refuses once it has ended.

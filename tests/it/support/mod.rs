@@ -11,6 +11,7 @@ mod json;
 pub(crate) mod node;
 pub(crate) mod operator;
 mod our_node;
+mod pause;
 mod ports;
 mod process;
 mod server;
@@ -35,6 +36,7 @@ pub(crate) use files::{
 pub(crate) use json::{Members, assert_members, assert_says, only, without};
 pub(crate) use operator::{OperatorClient, OperatorLink};
 pub(crate) use our_node::{OurNode, let_in, until_connected, until_gone};
+pub(crate) use pause::Pause;
 pub(crate) use ports::free_port;
 pub(crate) use process::{
     Finished, Invocation, countersign, inherited_path, is_alive, kill_hard, own_variable, released,

@@ -74,8 +74,8 @@ pub struct Session {
 }
 
 impl Processes {
-    /// The run that a session is, while it goes on. Its end is on record a moment before the run itself is told of it, and
-    /// the record decides: what is shown as ended takes no input any more.
+    /// The run of a session, while it goes on. The record of its end comes a moment before the run is told of it, and the
+    /// record decides: a session that is shown as ended takes no more input.
     pub(super) fn going(&self, session: &ProcessSession) -> Option<Arc<LiveRun>> {
         let goes_on = session.status() == ProcessStatus::Running;
         goes_on.then(|| self.live.unfinished(&session.run.id)).flatten()

@@ -1,7 +1,7 @@
 //! The contract as an `OpenAPI` document, checked in as `openapi/openapi.json`.
 //!
 //! [`document()`] is the entry point. Builds for tests generate the document from the routes, and a test holds it against
-//! the file. The program that people install has the file: what generates it is a megabyte and a half.
+//! the file. Other builds embed the file: the code that generates it would add a megabyte and a half to the program.
 
 use std::borrow::Cow;
 #[cfg(not(any(test, feature = "test-hooks")))]

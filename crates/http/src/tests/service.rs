@@ -330,7 +330,8 @@ fn preflight(origin: &str) -> Request<Body> {
 async fn a_panic_of_a_handler_is_a_fault_that_the_log_has_under_its_request_id() {
     let server = TestService::new();
     let exec = server.token(&[Scope::Exec]).await;
-    // While there is one subscriber only, a message that another thread logs first is taken for one that nobody wants.
+    // With one subscriber, tracing asks only the thread that logs a message first whether anybody wants it. With two, it
+    // asks both of them, whichever thread comes first.
     let second = Dispatch::new(NoSubscriber::new());
     let log = Log::default();
     let writer = log.clone();
